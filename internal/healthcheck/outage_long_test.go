@@ -151,8 +151,7 @@ func (s *twoClusters) restoreConnection(mode faults.Mode) {
 		}
 	}
 	if mode == flapping {
-		flap, err := s.Proxy.Flap(1)
-		s.Expect(err).ToNot(HaveOccurred())
+		flap := s.Proxy.Flap(1)
 		for range 6 {
 			next, err := flap.Next()
 			s.Expect(err).ToNot(HaveOccurred())

@@ -4,7 +4,6 @@
 package requests
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
@@ -209,7 +207,7 @@ func TestCreate_LostAnswer_CreatesNoSecondRequest(t *testing.T) {
 	s.stop()
 	s.begin(process.Context(), process.Config(s.quietConfig()))
 	s.usable(s.check("a"), s.reference())
-	_, err := process.FailWrite(1, faults.LoseAnswer)
+	_, err := process.FailWriteOf(func(faults.Write) bool { return true }, 1, faults.LoseAnswer)
 	s.Expect(err).ToNot(HaveOccurred())
 	d := s.draft(s.check("a"), Object{"m1", "uid-1"})
 	_, _, err = s.requests.Create(t.Context(), d)
@@ -220,67 +218,4 @@ func TestCreate_LostAnswer_CreatesNoSecondRequest(t *testing.T) {
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(created).To(BeFalse())
 	s.Expect(found.UID).To(Equal(there.GetUID()))
-}
-
-// A life of a request, with a crash before and after every write of it.
-func TestWrites_CrashBetween_LeavesNothing(t *testing.T) {
-	s := newScene(t, "Reboot")
-	s.install(s.kind.CRDs()...)
-	s.grant(s.kind.Rules()...)
-	s.template()
-	s.usable(s.check("a"), s.reference())
-	s.stop()
-	run := 0
-	faults.EachWrite(t, faults.Scenario[string]{
-		Begin: func(context.Context) (string, error) {
-			run++
-			return "target-" + string(rune('a'+run)), nil
-		},
-		Run: func(ctx context.Context, process *faults.Process, machine string) error {
-			return s.live(ctx, process, machine)
-		},
-		State: func(_ context.Context, machine string) ([]client.Object, error) {
-			if there := s.there(machine); there != nil {
-				return []client.Object{there}, nil
-			}
-			return nil, nil
-		},
-		Names:         func(machine string) []string { return []string{machine} },
-		MayWriteAgain: true,
-	})
-}
-
-// live creates a request for each of two steps, the second after the first was stopped and deleted.
-func (s *scene) live(ctx context.Context, process *faults.Process, machine string) error {
-	c, err := client.New(process.Config(s.quietConfig()), client.Options{})
-	if err != nil {
-		return err
-	}
-	r, err := New(ctx, Options{Client: c, Clock: s.clock})
-	if err != nil {
-		return err
-	}
-	first, second := s.draft(s.check("a"), Object{machine, "uid-1"}), s.draft(s.check("a"), Object{machine, "uid-1"})
-	second.Order = 2
-	there, err := r.GetLive(ctx, s.kind.GroupVersionKind, client.ObjectKey{Namespace: s.namespace, Name: machine})
-	if err != nil {
-		return err
-	}
-	if there == nil {
-		if there, _, err = r.Create(ctx, first); err != nil {
-			return err
-		}
-	}
-	if there.Order == 1 {
-		if err := r.StopRemediator(ctx, there, noon, false); err != nil {
-			return err
-		}
-		if err := r.Delete(ctx, there); err != nil {
-			return err
-		}
-		if there, _, err = r.Create(ctx, second); err != nil {
-			return err
-		}
-	}
-	return r.WriteRecovery(ctx, there, noon.Add(time.Hour))
 }

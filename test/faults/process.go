@@ -96,35 +96,17 @@ func (p *Process) Crashed() bool {
 	return p.crashed
 }
 
-// FailWrite lets the n-th write meet a fault; the first one of its life is number 1. Only those count that are not ignored. The channel
-// gets the write when it has met it, with what became of it.
-func (p *Process) FailWrite(n int, fault Fault) (<-chan Write, error) {
-	if n < 1 || !slices.Contains(plannable, fault) {
-		return nil, errors.Errorf("no write number %d can fail by %q", n, fault)
-	}
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	if n <= len(p.counted) {
-		return nil, errors.Errorf("write number %d was made already", n)
-	}
-	return p.plan(n-len(p.counted), fault, func(Write) bool { return true }), nil
-}
-
-// FailWriteOf lets the n-th write meet a fault of those that fit and are made from now on. It does not matter how many others there are.
+// FailWriteOf lets the n-th write meet a fault of those that fit, are not ignored, and are made from now on. It does not matter how many
+// others there are. The channel gets the write when it has met it, with what became of it.
 func (p *Process) FailWriteOf(fits func(Write) bool, n int, fault Fault) (<-chan Write, error) {
 	if n < 1 || !slices.Contains(plannable, fault) {
 		return nil, errors.Errorf("no write number %d can fail by %q", n, fault)
 	}
+	f := &plannedFault{fault: fault, met: make(chan Write, 1), fits: fits, pending: n}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	return p.plan(n, fault, fits), nil
-}
-
-// plan is called with the lock held.
-func (p *Process) plan(pending int, fault Fault, fits func(Write) bool) <-chan Write {
-	f := &plannedFault{fault: fault, met: make(chan Write, 1), fits: fits, pending: pending}
 	p.planned = append(p.planned, f)
-	return f.met
+	return f.met, nil
 }
 
 // plannable are the faults of a given write.

@@ -44,7 +44,7 @@ func TestFailWrite_EachFault_HitsOneWrite(t *testing.T) {
 			namespace := namespaceFor(t)
 			p := faults.Start(t.Context())
 			c := clientOf(t, p.Config(cp.Admin))
-			met, err := p.FailWrite(2, test.fault)
+			met, err := p.FailWriteOf(anyWrite, 2, test.fault)
 			g.Expect(err).ToNot(HaveOccurred())
 
 			g.Expect(c.Create(p.Context(), configMap(namespace, "first"))).To(Succeed())
@@ -72,12 +72,14 @@ func TestFailWrite_EachFault_HitsOneWrite(t *testing.T) {
 	}
 }
 
+func anyWrite(faults.Write) bool { return true }
+
 func isCrash(err error) bool { return errors.Is(err, faults.ErrCrashed) }
 
 func TestWrites_EachVerb_NameTheirObject(t *testing.T) {
 	g := NewWithT(t)
 	ctx, namespace := t.Context(), namespaceFor(t)
-	p := faults.Start(ctx, faults.Ignoring(faults.Events, faults.ElectionLease("nowhere", "leader")))
+	p := faults.Start(ctx)
 	c := clientOf(t, p.Config(cp.Admin))
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "pod-"},
@@ -114,60 +116,6 @@ func TestWrites_EachVerb_NameTheirObject(t *testing.T) {
 	}))
 	g.Expect(p.Writes()[10].String()).To(HaveSuffix("/late (403)"), "what the server has refused has not landed")
 	g.Expect(p.Writes()[10].Landed()).To(BeFalse())
-}
-
-func TestFailWrite_IgnoredWrite_IsNotCounted(t *testing.T) {
-	g := NewWithT(t)
-	ctx, namespace := t.Context(), namespaceFor(t)
-	p := faults.Start(ctx)
-	c := clientOf(t, p.ConfigOf("far away", cp.Admin))
-	_, err := p.FailWrite(1, faults.Refuse)
-	g.Expect(err).ToNot(HaveOccurred())
-	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e"}, InvolvedObject: corev1.ObjectReference{Namespace: namespace}}
-	g.Expect(c.Create(ctx, event)).To(Succeed())
-	g.Expect(p.Writes()).To(BeEmpty())
-	g.Expect(c.Create(ctx, configMap(namespace, "a"))).ToNot(Succeed())
-	g.Expect(what(p.AllWrites())).To(Equal([]string{"create events " + namespace + "/e in far away", "create configmaps " + namespace + "/a in far away"}))
-	_, err = p.FailWrite(1, faults.Refuse)
-	g.Expect(err).To(MatchError(ContainSubstring("made already")))
-	_, err = p.FailWrite(3, faults.Conflict)
-	g.Expect(err).To(MatchError(ContainSubstring("no write number 3 can fail by \"Conflict\"")))
-}
-
-// TestCrash_HangingRequest_IsCanceled: an API server that hangs does not keep a crashed process alive.
-func TestCrash_HangingRequest_IsCanceled(t *testing.T) {
-	g := NewWithT(t)
-	proxy, err := faults.ProxyFor(cp.Admin)
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(proxy.Close)
-	config, err := proxy.Config(cp.Admin)
-	g.Expect(err).ToNot(HaveOccurred())
-	p := faults.Start(t.Context())
-	c := clientOf(t, p.Config(ownConnections(config)))
-	g.Expect(c.List(t.Context(), &corev1.NamespaceList{})).To(Succeed())
-	g.Expect(proxy.Set(faults.HalfOpen)).To(Succeed())
-	before := proxy.Counts().Swallowed
-	done := make(chan error, 1)
-	go func() { done <- c.List(context.Background(), &corev1.NamespaceList{}) }()
-	g.Eventually(func() int64 { return proxy.Counts().Swallowed }).Should(BeNumerically(">", before))
-	g.Expect(done).ToNot(Receive())
-	p.Crash()
-	g.Eventually(done).Should(Receive(MatchError(faults.ErrCrashed)))
-}
-
-func TestFailWrite_UnreachableServer_HasNoCode(t *testing.T) {
-	g := NewWithT(t)
-	proxy := proxyFor(t)
-	config, err := proxy.Config(cp.Admin)
-	g.Expect(err).ToNot(HaveOccurred())
-	p := faults.Start(t.Context())
-	c := rawClient(t, p.Config(config))
-	met, err := p.FailWrite(1, faults.CrashAfter)
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(proxy.Set(faults.RefuseConnections)).To(Succeed())
-	g.Expect(c.Post().AbsPath("/api/v1/namespaces").Body([]byte(`{"metadata":{"name":"x"}}`)).Do(t.Context()).Error()).To(MatchError(faults.ErrCrashed))
-	g.Expect(<-met).To(And(HaveField("Code", 0), HaveField("Name", "x")))
-	g.Expect(p.Context().Err()).To(HaveOccurred())
 }
 
 // A crashed process sends no request.

@@ -4,11 +4,9 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 
 	"github.com/pkg/errors"
@@ -54,40 +52,29 @@ func (l *link) serve() {
 		defer p.lock.Unlock()
 		l.close()
 	}()
-	from := io.Reader(l.here)
-	switch l.pass(0) {
+	switch l.pass(true) {
 	case drop:
-		l.swallow(from)
+		_, _ = io.Copy(io.Discard, l.here)
 		return
 	case stop:
 		return
 	case carry:
 	}
-	from, err := l.connect()
-	if err != nil {
+	if err := l.connect(); err != nil {
 		p.lock.Lock()
 		defer p.lock.Unlock()
 		l.broken = true
 		return
 	}
 	var both sync.WaitGroup
-	both.Go(func() { l.carry(l.there, from, false) })
+	both.Go(func() { l.carry(l.there, l.here, false) })
 	both.Go(func() { l.carry(l.here, l.there, true) })
 	both.Wait()
 }
 
-// connect reaches the other end. It returns from where to read.
-func (l *link) connect() (io.Reader, error) {
-	p, target, from := l.proxy, l.proxy.target, io.Reader(l.here)
-	if target == "" {
-		buffered := bufio.NewReader(l.here)
-		request, err := http.ReadRequest(buffered)
-		if err != nil || request.Method != http.MethodConnect {
-			_, _ = io.WriteString(l.here, "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-			return nil, errors.New("this is a proxy for CONNECT")
-		}
-		target, from = request.Host, buffered
-	}
+// connect reaches the other end.
+func (l *link) connect() error {
+	p := l.proxy
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -97,23 +84,18 @@ func (l *link) connect() (io.Reader, error) {
 		case <-ctx.Done():
 		}
 	}()
-	there, err := (&net.Dialer{}).DialContext(ctx, "tcp", target)
+	there, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.target)
 	if err != nil {
-		return nil, errors.WithStack(err)
+		return errors.WithStack(err)
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	if l.closed {
 		_ = there.Close()
-		return nil, errors.New("cut while it was being connected")
+		return errors.New("cut while it was being connected")
 	}
 	l.there = there
-	if p.target == "" {
-		if _, err := io.WriteString(l.here, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
-			return nil, errors.WithStack(err)
-		}
-	}
-	return from, nil
+	return nil
 }
 
 // carry copies data in one direction. It closes the other end after one end was closed, unless the link is dead.
@@ -122,7 +104,7 @@ func (l *link) carry(to io.Writer, from io.Reader, back bool) {
 	for {
 		n, err := from.Read(chunk)
 		if n > 0 {
-			switch l.pass(n) {
+			switch l.pass(false) {
 			case carry:
 				if _, err := to.Write(chunk[:n]); err != nil {
 					l.end(back)
@@ -135,20 +117,6 @@ func (l *link) carry(to io.Writer, from io.Reader, back bool) {
 		}
 		if err != nil {
 			l.end(back)
-			return
-		}
-	}
-}
-
-// swallow reads until the sender closes.
-func (l *link) swallow(from io.Reader) {
-	chunk := make([]byte, 32*1024)
-	for {
-		n, err := from.Read(chunk)
-		l.proxy.lock.Lock()
-		l.proxy.counts.Swallowed += int64(n)
-		l.proxy.lock.Unlock()
-		if err != nil {
 			return
 		}
 	}
@@ -172,22 +140,20 @@ const (
 	stop
 )
 
-// pass waits as the mode requires, and returns what happens to a piece of so many bytes.
-func (l *link) pass(n int) fate {
+// pass waits as the mode requires, and returns what happens to a new connection or a piece of data.
+func (l *link) pass(opens bool) fate {
 	p, waited := l.proxy, false
 	for {
 		p.lock.Lock()
-		mode, changed, delay := p.mode, p.changed, p.speed.delay(n)
+		mode, changed, delay := p.mode, p.changed, p.speed.Latency
 		switch {
 		case l.closed || l.broken:
 			p.lock.Unlock()
 			return stop
 		case l.dead:
-			p.counts.Swallowed += int64(n)
 			p.lock.Unlock()
 			return drop
-		case mode != BlackHole && (mode != Slow || waited || n == 0):
-			p.counts.Carried += int64(n)
+		case mode != BlackHole && (mode != Slow || waited || opens):
 			p.lock.Unlock()
 			return carry
 		}

@@ -6,9 +6,6 @@ package faults
 import (
 	"math/rand/v2"
 	"net"
-	"net/http"
-	"net/url"
-	"slices"
 
 	"github.com/pkg/errors"
 )
@@ -113,30 +110,22 @@ func reset(connection net.Conn) {
 	_ = connection.Close()
 }
 
-func httpProxy(at *url.URL) func(*http.Request) (*url.URL, error) { return http.ProxyURL(at) }
-
 // Flapping is a connection that becomes worse and better again, by a seed. The test decides when.
 type Flapping struct {
 	proxy *Proxy
-	modes []Mode
 	dice  *rand.Rand
 }
 
-// Flap changes between these modes; with none, between working and every way to be broken.
-func (p *Proxy) Flap(seed uint64, modes ...Mode) (*Flapping, error) {
-	if len(modes) == 0 {
-		modes = []Mode{Pass, RefuseConnections, BlackHole, HalfOpen}
-	}
-	if len(slices.Compact(slices.Sorted(slices.Values(modes)))) < 2 {
-		return nil, errors.Errorf("a proxy cannot flap between %v only", modes)
-	}
-	return &Flapping{proxy: p, modes: modes, dice: rand.New(rand.NewPCG(seed, 0))}, nil //nolint:gosec // it has to be the same every time.
+// Flap changes between working and every way to be broken.
+func (p *Proxy) Flap(seed uint64) *Flapping {
+	return &Flapping{proxy: p, dice: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // it has to be the same every time.
 }
 
 // Next changes to another mode than the one before.
 func (f *Flapping) Next() (Mode, error) {
+	modes := []Mode{Pass, RefuseConnections, BlackHole, HalfOpen}
 	for before := f.proxy.Mode(); ; {
-		if next := f.modes[f.dice.IntN(len(f.modes))]; next != before {
+		if next := modes[f.dice.IntN(len(modes))]; next != before {
 			return next, f.proxy.Set(next)
 		}
 	}

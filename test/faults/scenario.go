@@ -35,8 +35,6 @@ type Scenario[Stage any] struct {
 	Faults []Fault
 	// OncePerKind: of the writes with the same verb and resource only the first one meets the faults.
 	OncePerKind bool
-	// MayWriteAgain: a controller that starts when everything is done may write. Otherwise that is a failure, as it would be seen forever.
-	MayWriteAgain bool
 }
 
 // Report is the result of a scenario.
@@ -243,11 +241,8 @@ func (s *Scenario[Stage]) live(ctx context.Context, stage Stage, at *chapter, fa
 	return errors.Wrap(err, "the controller fails after its restart")
 }
 
-// rest starts the controller again, when everything is done.
+// rest starts the controller again, when everything is done. A write would be seen forever.
 func (s *Scenario[Stage]) rest(ctx context.Context, stage Stage, r *run) error {
-	if s.MayWriteAgain {
-		return nil
-	}
 	last := Start(ctx, s.Options...)
 	defer last.Crash()
 	err := s.Run(last.Context(), last, stage)

@@ -42,7 +42,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if is {
 		return t.write(r, write)
 	}
-	if trouble := t.process.chance(t.cluster, r, aRead, ""); trouble.refused() {
+	if trouble := t.process.chance(t.cluster, r, ""); trouble.refused() {
 		return troubled(r, trouble)
 	}
 	return t.pass(r)
@@ -102,14 +102,14 @@ func (t *transport) write(r *http.Request, w Write) (*http.Response, error) {
 	if met != nil {
 		return t.meet(r, at, met)
 	}
-	trouble := p.chance(t.cluster, r, aWrite, w.Verb)
+	trouble := p.chance(t.cluster, r, w.Verb)
 	if trouble.refused() {
-		p.became(at, trouble.fault, nil)
+		p.became(at, trouble, nil)
 		return troubled(r, trouble)
 	}
 	response, err := t.pass(r)
-	p.became(at, trouble.fault, response)
-	if trouble.fault == TimeoutAfter {
+	p.became(at, trouble, response)
+	if trouble == TimeoutAfter {
 		lose(response)
 		return nil, tooLate()
 	}
@@ -134,7 +134,7 @@ func (t *transport) meet(r *http.Request, at int, met *plannedFault) (*http.Resp
 	}
 	met.met <- write
 	if met.fault == Refuse {
-		return status(r, apierrors.NewInternalError(errors.New("refused by the test")).Status(), ""), nil
+		return status(r, apierrors.NewInternalError(errors.New("refused by the test")).Status()), nil
 	}
 	return nil, broken()
 }
@@ -157,46 +157,38 @@ func lose(response *http.Response) {
 }
 
 // troubled is the answer of a server in trouble.
-func troubled(r *http.Request, trouble hit) (*http.Response, error) {
+func troubled(r *http.Request, trouble Fault) (*http.Response, error) {
 	_ = forget(r, nil)
 	resource := schema.GroupResource{}
 	name := ""
 	if at, ok := place(r.URL.Path); ok {
 		resource, name = schema.GroupResource{Group: at.Group, Resource: at.Resource}, at.Name
 	}
-	again := ""
-	if trouble.retryAfter != nil {
-		again = strconv.Itoa(*trouble.retryAfter)
-	}
 	const said = "trouble made by the test"
-	switch trouble.fault {
+	switch trouble {
 	case Conflict:
-		return status(r, apierrors.NewConflict(resource, name, errors.New(said)).Status(), ""), nil
+		return status(r, apierrors.NewConflict(resource, name, errors.New(said)).Status()), nil
 	case TooManyRequests:
-		return status(r, apierrors.NewTooManyRequestsError(said).Status(), again), nil
+		return status(r, apierrors.NewTooManyRequestsError(said).Status()), nil
 	case InternalError:
-		return status(r, apierrors.NewInternalError(errors.New(said)).Status(), ""), nil
+		return status(r, apierrors.NewInternalError(errors.New(said)).Status()), nil
 	case Unavailable:
-		return status(r, apierrors.NewServiceUnavailable(said).Status(), again), nil
+		return status(r, apierrors.NewServiceUnavailable(said).Status()), nil
 	case Refuse, LoseRequest, LoseAnswer, CrashBefore, CrashAfter, TimeoutBefore, TimeoutAfter:
 	}
 	return nil, tooLate()
 }
 
 // status is an answer with an error.
-func status(r *http.Request, s metav1.Status, retryAfter string) *http.Response {
+func status(r *http.Request, s metav1.Status) *http.Response {
 	s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	content, err := json.Marshal(s)
 	if err != nil {
 		content = []byte(err.Error())
 	}
-	header := http.Header{"Content-Type": {"application/json"}}
-	if retryAfter != "" {
-		header.Set("Retry-After", retryAfter)
-	}
 	return &http.Response{
 		Status: strconv.Itoa(int(s.Code)) + " " + http.StatusText(int(s.Code)), StatusCode: int(s.Code),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {"application/json"}},
 		Body: io.NopCloser(bytes.NewReader(content)), ContentLength: int64(len(content)), Request: r,
 	}
 }

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
@@ -64,21 +63,6 @@ func TestTrouble_EachKind_ReturnsItsError(t *testing.T) {
 	})
 }
 
-// TestTrouble_TooManyRequests_ClientRetries: that is what Retry-After does to a client of Kubernetes. With 0 it does not wait.
-func TestTrouble_TooManyRequests_ClientRetries(t *testing.T) {
-	g := NewWithT(t)
-	p := faults.Start(t.Context())
-	c := clientOf(t, p.Config(cp.Admin))
-	object := configMap(namespaceFor(t), "a")
-	g.Expect(c.Create(t.Context(), object)).To(Succeed())
-	p.Trouble(faults.Trouble{Seed: 3, Chance: 0.5, Kinds: []faults.Fault{faults.TooManyRequests}, RetryAfter: ptr.To(0), Names: []string{object.Namespace}})
-	for i := range 10 {
-		object.Data["text"] = fmt.Sprint(i)
-		g.Expect(c.Update(t.Context(), object)).To(Succeed())
-	}
-	g.Expect(len(p.Writes())).To(BeNumerically(">", 11), "some were tried again")
-}
-
 // TestTrouble_SameSeed_HasSameFaults: also where requests are made at the same time.
 func TestTrouble_SameSeed_HasSameFaults(t *testing.T) {
 	g := NewWithT(t)
@@ -117,22 +101,4 @@ func TestTrouble_SameSeed_HasSameFaults(t *testing.T) {
 	for _, kind := range faults.TroubleKinds() {
 		g.Expect(everything).To(ContainSubstring("[" + string(kind) + "]"))
 	}
-}
-
-func TestTrouble_Reads_IncludeWatches(t *testing.T) {
-	g := NewWithT(t)
-	p := faults.Start(t.Context())
-	c := rawClient(t, p.Config(cp.Admin))
-	open := func() error {
-		stream, err := c.Get().AbsPath("/api/v1/namespaces").Param("watch", "true").Stream(t.Context())
-		if err == nil {
-			err = stream.Close()
-		}
-		return err
-	}
-	p.Trouble(faults.Trouble{Chance: 1, Reads: true, Kinds: []faults.Fault{faults.TooManyRequests}})
-	g.Expect(open()).To(Succeed())
-	p.Trouble(faults.Trouble{Chance: 1, Watches: true, Kinds: []faults.Fault{faults.TooManyRequests}})
-	g.Expect(open()).To(MatchError(apierrors.IsTooManyRequests, "IsTooManyRequests"))
-	g.Expect(p.Watches().Open()).To(BeZero())
 }

@@ -179,12 +179,9 @@ func asWatch(cluster string, r *http.Request) (*watch, bool) {
 
 // watch opens a watch.
 func (t *transport) watch(r *http.Request, about *watch) (*http.Response, error) {
-	if trouble := t.process.chance(t.cluster, r, aWatch, ""); trouble.refused() {
-		return troubled(r, trouble)
-	}
 	watches := t.process.watches
 	if watches.refuses(about) {
-		return status(r, apierrors.NewResourceExpired("too old resource version, by the test").Status(), ""), nil
+		return status(r, apierrors.NewResourceExpired("too old resource version, by the test").Status()), nil
 	}
 	response, err := t.pass(r)
 	if err == nil && response.StatusCode == http.StatusOK {

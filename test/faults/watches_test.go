@@ -97,97 +97,45 @@ func (i *informed) change(t *testing.T, says string) {
 	NewWithT(t).Expect(admin.Update(t.Context(), i.object)).To(Succeed())
 }
 
-// eachEncoding runs a test with events in protobuf and in JSON.
-func eachEncoding(t *testing.T, test func(t *testing.T, i *informed)) {
-	t.Helper()
-	t.Run("protobuf", func(t *testing.T) { test(t, newInformed(t, false)) })
-	t.Run("JSON", func(t *testing.T) { test(t, newInformed(t, true)) })
+// Events come in protobuf and in JSON.
+func TestWatches_HoldAndLag_CacheIsStale(t *testing.T) {
+	for name, untyped := range map[string]bool{"protobuf": false, "JSON": true} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			i := newInformed(t, untyped)
+			i.Watches().Hold("configmaps")
+			i.change(t, "b")
+			i.change(t, "c")
+			g.Eventually(func() int { return i.Watches().BlockedBack("configmaps") }).Should(Equal(2))
+			g.Expect(i.cached(t)).To(Equal("a"))
+			g.Expect(i.read(t, clientOf(t, i.Config(cp.Admin)))).To(Equal("c"), "only the cache is stale")
+			i.Watches().Lag(1, "configmaps")
+			g.Eventually(func() string { return i.cached(t) }).Should(Equal("b"))
+			g.Eventually(func() int { return i.Watches().BlockedBack("configmaps") }).Should(Equal(1))
+			i.Watches().Release()
+			g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
+		})
+	}
 }
 
-func TestWatches_Hold_CacheIsStale(t *testing.T) {
-	eachEncoding(t, func(t *testing.T, i *informed) {
-		g := NewWithT(t)
-		i.Watches().Hold("configmaps")
-		i.change(t, "b")
-		i.change(t, "c")
-		g.Eventually(func() int { return i.Watches().BlockedBack("configmaps") }).Should(Equal(2))
-		g.Expect(i.cached(t)).To(Equal("a"))
-		g.Expect(i.read(t, clientOf(t, i.Config(cp.Admin)))).To(Equal("c"), "only the cache is stale")
-
-		i.Watches().Release("configmaps")
-		g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
-		g.Expect(i.Watches().BlockedBack()).To(BeZero())
-		i.change(t, "d")
-		g.Eventually(func() string { return i.cached(t) }).Should(Equal("d"))
-	})
-}
-
-func TestWatches_HoldOneResource_OthersContinue(t *testing.T) {
+// What was held back is lost with its watch. After a cut, the cache continues from its last event, and after an expiry it lists again.
+func TestWatches_CutAndExpire_CacheWatchesAgain(t *testing.T) {
 	g := NewWithT(t)
 	i := newInformed(t, false)
-	i.Watches().Hold("secrets")
-	i.change(t, "b")
-	g.Eventually(func() string { return i.cached(t) }).Should(Equal("b"))
-	i.Watches().Hold()
-	i.change(t, "c")
-	g.Eventually(func() int { return i.Watches().BlockedBack() }).Should(Equal(1))
-	g.Expect(i.Watches().BlockedBack("secrets")).To(BeZero())
-	i.Watches().Release()
-	g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
-}
-
-func TestWatches_Lag_CacheIsBehind(t *testing.T) {
-	eachEncoding(t, func(t *testing.T, i *informed) {
-		g := NewWithT(t)
-		i.Watches().Lag(2, "configmaps")
-		for _, says := range []string{"b", "c", "d", "e"} {
-			i.change(t, says)
-		}
-		g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
-		g.Eventually(func() int { return i.Watches().BlockedBack("configmaps") }).Should(Equal(2))
-		i.change(t, "f")
-		g.Eventually(func() string { return i.cached(t) }).Should(Equal("d"))
-		i.Watches().Release()
-		g.Eventually(func() string { return i.cached(t) }).Should(Equal("f"))
-	})
-}
-
-func TestWatches_Cut_CacheWatchesAgain(t *testing.T) {
-	eachEncoding(t, func(t *testing.T, i *informed) {
-		g := NewWithT(t)
+	end := func(says string, watches func(...string) int) {
 		i.Watches().Hold()
-		i.change(t, "b")
+		i.change(t, says)
 		g.Eventually(func() int { return i.Watches().BlockedBack() }).Should(Equal(1))
-		g.Expect(i.Watches().Cut("secrets")).To(BeZero())
-		g.Expect(i.Watches().Cut()).To(Equal(1))
+		g.Expect(watches("secrets")).To(BeZero())
+		g.Expect(watches("configmaps")).To(Equal(1))
 		i.Watches().Release()
-		g.Eventually(func() string { return i.cached(t) }).Should(Equal("b"))
-		g.Eventually(func() int { return i.Watches().Open("configmaps") }).Should(Equal(1))
-	})
-}
-
-func TestWatches_Expire_CacheListsAgain(t *testing.T) {
-	eachEncoding(t, func(t *testing.T, i *informed) {
-		g := NewWithT(t)
-		// With something seen, the cache would go on from there if it were only cut.
-		i.change(t, "b")
-		g.Eventually(func() string { return i.cached(t) }).Should(Equal("b"))
-		before := i.lists.Load()
-		i.Watches().Hold()
-		i.change(t, "c")
-		g.Eventually(func() int { return i.Watches().BlockedBack() }).Should(Equal(1))
-		g.Expect(i.Watches().Expire("configmaps")).To(Equal(1))
-		i.Watches().Release()
-		g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
-		g.Expect(i.lists.Load()).To(BeNumerically(">", before))
-	})
-}
-
-func TestCrash_OpenWatches_End(t *testing.T) {
-	g := NewWithT(t)
-	i := newInformed(t, false)
-	g.Eventually(func() int { return i.Watches().Open() }).Should(Equal(1))
-	i.Watches().Hold()
-	i.Crash()
-	g.Eventually(func() int { return i.Watches().Open() }).Should(BeZero())
+		g.Eventually(func() string { return i.cached(t) }).Should(Equal(says))
+	}
+	before := i.lists.Load()
+	i.change(t, "seen")
+	g.Eventually(func() string { return i.cached(t) }).Should(Equal("seen"))
+	end("b", i.Watches().Cut)
+	g.Expect(i.lists.Load()).To(Equal(before))
+	end("c", i.Watches().Expire)
+	g.Expect(i.lists.Load()).To(BeNumerically(">", before))
 }

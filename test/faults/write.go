@@ -73,11 +73,6 @@ func Events(w Write) bool { return w.Resource == "events" }
 // Leases are writes of Leases, also of those that are not about an election.
 func Leases(w Write) bool { return w.Resource == "leases" }
 
-// ElectionLease are writes of one Lease, that of a leader election.
-func ElectionLease(namespace, name string) func(Write) bool {
-	return func(w Write) bool { return Leases(w) && w.Namespace == namespace && w.Name == name }
-}
-
 // asWrite distinguishes writes from reads, and from reviews that are sent by POST.
 func asWrite(cluster string, r *http.Request) (Write, bool, error) {
 	verb := verbOf(r)
