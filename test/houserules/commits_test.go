@@ -58,51 +58,41 @@ func check(dir string, base ...string) (string, error) {
 }
 
 func TestCommitSubject_BreaksRule_IsRejected(t *testing.T) {
-	for _, test := range []struct{ subject, reported string }{
-		{"Retry listing after RBAC is restored", "write `area: imperative summary`"},
-		{"requests retry: list again", "write `area: imperative summary`"},
-		{"Makefile: pass the base", "one area in lower case"},
-		{"test/world, test/sim: need one cluster", "one area in lower case"},
-		{"test/world,test/sim: need one cluster", "one area in lower case"},
-		{"test_world: need one cluster", "one area in lower case"},
-		{": need one cluster", "one area in lower case"},
-		{"requests:retry listing", "one area in lower case"},
-		{"fixup! requests: retry listing", "write `area: imperative summary`"},
-		{"requests: fixup! retry listing", "squash it"},
-		{"requests: retries listing", `write "retries" as an imperative`},
-		{"requests: retried listing", `write "retried" as an imperative`},
-		{"requests: retrying to list", `write "retrying" as an imperative`},
-		{"requests: retry listing.", "remove the full stop"},
-		{"requests: " + strings.Repeat("x", 63), "73 characters"},
+	r := newRepository(t)
+	base := r.commit("The first commit is not checked.")
+	for subject, reported := range map[string]string{
+		"Retry listing after RBAC is restored":      "write `area: imperative summary`",
+		"fixup! requests: retry listing":            "write `area: imperative summary`",
+		"Makefile: pass the base":                   "one area in lower case",
+		"test/world, test/sim: need one cluster":    "one area in lower case",
+		": need one cluster":                        "one area in lower case",
+		"requests:retry listing":                    "one area in lower case",
+		"requests: fixup! retry listing":            "squash it",
+		"requests: retries listing":                 `write "retries" as an imperative`,
+		"requests: retried listing":                 `write "retried" as an imperative`,
+		"requests: retrying to list":                `write "retrying" as an imperative`,
+		"requests: retry listing.":                  "remove the full stop",
+		"requests: " + strings.Repeat("x", 63):      "73 characters",
+		"requests: retry listing after the restart": "",
+		"test/world: need one cluster":              "",
+		"requests: " + strings.Repeat("x", 62):      "",
 	} {
-		t.Run(test.subject, func(t *testing.T) {
+		t.Run(subject, func(t *testing.T) {
 			g := NewWithT(t)
-			r := newRepository(t)
-			base := r.commit("The first commit is not checked.")
-			r.commit(test.subject)
+			r.git("reset", "--quiet", "--soft", base)
+			r.commit(subject)
 			out, err := check(r.dir, base)
+			if reported == "" {
+				g.Expect(err).ToNot(HaveOccurred(), out)
+				return
+			}
 			g.Expect(err).To(HaveOccurred(), "the subject is accepted")
-			g.Expect(out).To(ContainSubstring(test.reported))
+			g.Expect(out).To(ContainSubstring(reported))
 		})
 	}
 }
 
-func TestCommitSubject_KeepsRules_IsAccepted(t *testing.T) {
-	g := NewWithT(t)
-	r := newRepository(t)
-	base := r.commit("The first commit is not checked.")
-	for _, subject := range []string{
-		"requests: retry listing after RBAC is restored", "makefile: pass the base", "test/world: need one cluster",
-		"golangci.yml: check names", "internal/etcd-3: list members",
-		"requests: " + strings.Repeat("x", 62),
-	} {
-		r.commit(subject)
-	}
-	out, err := check(r.dir, base)
-	g.Expect(err).ToNot(HaveOccurred(), out)
-	g.Expect(out).To(BeEmpty())
-}
-
+// What has no history is not checked.
 func TestCommitSubject_NoHistory_IsNotChecked(t *testing.T) {
 	g := NewWithT(t)
 	r := newRepository(t)
@@ -116,8 +106,4 @@ func TestCommitSubject_NoHistory_IsNotChecked(t *testing.T) {
 		g.Expect(err).ToNot(HaveOccurred(), out)
 		g.Expect(out).To(ContainSubstring("this clone does not have the history since"))
 	}
-	g.Expect(os.RemoveAll(filepath.Join(shallow, ".git"))).To(Succeed())
-	out, err := check(shallow, base)
-	g.Expect(err).ToNot(HaveOccurred(), out)
-	g.Expect(out).To(ContainSubstring("this is not a git checkout"))
 }

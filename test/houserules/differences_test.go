@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -84,18 +83,4 @@ func testsIn(t *testing.T, dir string) []string {
 		}
 	}
 	return names
-}
-
-func TestWhatATextNamesIsFound(t *testing.T) {
-	g := NewWithT(t)
-	text := "In `test/a`, `field` is `TestOne` and `TestTwo` in `test/b`, and in `internal/c`; `TestThree` in `test/d`. `TestFour` is nowhere."
-	g.Expect(proofs(text)).To(Equal([][2]string{
-		{"test/b", "TestOne"},
-		{"test/b", "TestTwo"},
-		{"internal/c", "TestOne"},
-		{"internal/c", "TestTwo"},
-		{"test/d", "TestThree"},
-		{"", "TestFour"},
-	}))
-	g.Expect(slices.Concat(proofs(""), proofs("`test/a`"))).To(BeEmpty())
 }

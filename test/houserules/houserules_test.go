@@ -7,10 +7,13 @@
 package houserules_test
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,248 +27,116 @@ const module = "github.com/cluster-api-remedy/cluster-api-provider-remedy"
 
 const header = "// Copyright The cluster-api-provider-remedy Authors.\n// SPDX-License-Identifier: Apache-2.0\n\n"
 
-func long(lines int) string {
-	text := ""
-	for range lines {
-		text += "\n\t_ = 0"
+// broken is a file that breaks a house rule, and what the linter reports. Without a name, the file gets one.
+type broken struct{ dir, name, content, reported string }
+
+// imports is the content of a file that imports a package, which is one of the module if it has no host.
+func imports(imported string) string {
+	if strings.HasPrefix(imported, "internal/") || strings.HasPrefix(imported, "controllers/") || strings.HasPrefix(imported, "exp/") {
+		imported = module + "/" + imported
 	}
-	return text
+	return "import _ \"" + imported + "\" // because.\n"
 }
 
-func TestBreakingAHouseRuleFailsTheLint(t *testing.T) {
-	tests := []struct {
-		reason  string
-		file    string
-		content string
-		says    string
-	}{
-		{
-			"a pure package imports a client", "internal/health/broken.go",
-			"package health\n\nimport \"sigs.k8s.io/controller-runtime/pkg/client\"\n\nvar _ client.Client\n",
-			"pure packages read nothing but their arguments",
-		},
-		{
-			"a pure package imports client-go", "internal/remediation/broken.go",
-			"package remediation\n\nimport \"k8s.io/client-go/rest\"\n\nvar _ rest.Config\n",
-			"pure packages read nothing but their arguments",
-		},
-		{
-			"a pure package asks for the time", "internal/health/broken.go",
-			"package health\n\nimport \"time\"\n\nvar _ = time.Now\n",
-			"take the time as an argument, or inject a clock",
-		},
-		{
-			"a pure package asks for the time by way of a library", "internal/explain/broken.go",
-			"package explain\n\nimport metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\nvar _ = metav1.Now\n",
-			"take the time as an argument, or inject a clock",
-		},
-		{
-			"a pure package imports a clock", "internal/health/broken.go",
-			"package health\n\nimport \"k8s.io/utils/clock\"\n\nvar _ clock.Clock\n",
-			"pure packages take the time as an argument",
-		},
-		{
-			"a pure package imports a logger", "internal/explain/broken.go",
-			"package explain\n\nimport \"github.com/go-logr/logr\"\n\nvar _ logr.Logger\n",
-			"pure packages return values",
-		},
-		{
-			"a pure package draws lots", "internal/remediation/broken.go",
-			"package remediation\n\nimport \"math/rand/v2\"\n\nvar _ = rand.Int()\n",
-			"pure packages decide the same every time",
-		},
-		{
-			"a pure package waits", "internal/health/broken.go",
-			"package health\n\nimport \"context\"\n\nvar _ context.Context\n",
-			"pure packages neither wait nor call out",
-		},
-		{
-			"the core judges by what it may do", "internal/health/broken.go",
-			"package health\n\nimport _ \"" + module + "/internal/remediation\" // because.\n",
-			"not allowed from list 'health'",
-		},
-		{
-			"the API imports the product", "api/v1alpha1/broken.go",
-			"package v1alpha1\n\nimport _ \"" + module + "/internal/health\" // because.\n",
-			"not allowed from list 'api'",
-		},
-		{
-			"the sequence writes by itself", "internal/pipeline/broken.go",
-			"package pipeline\n\nimport \"sigs.k8s.io/controller-runtime/pkg/client\"\n\nvar _ client.Client\n",
-			"reading and writing are behind ports",
-		},
-		{
-			"the product imports test code", "internal/probes/broken.go",
-			"package probes\n\nimport _ \"github.com/onsi/gomega\" // because.\n",
-			"test code stays out of the product",
-		},
-		{
-			"the shell does not inject its clock", "internal/probes/broken.go",
-			"package probes\n\nimport \"time\"\n\nvar _ = time.Now\n",
-			"take the time as an argument, or inject a clock",
-		},
-		{
-			"a function is too long", "internal/probes/broken.go",
-			"package probes\n\n// Endless never ends.\nfunc Endless() {" + long(70) + "\n}\n",
-			"Function 'Endless' is too long",
-		},
-		{
-			"a file is too long", "internal/probes/broken.go",
-			"package probes\n\nvar (" + long(410) + "\n)\n",
-			"file length is",
-		},
-		{
-			"a line is too long", "internal/probes/broken.go",
-			"package probes\n\n// Long " + strings.Repeat("x", 132) + ".\nconst Long = 0\n",
-			"The line is 141 characters long, which exceeds the maximum of 140 characters. (lll)",
-		},
-		{
-			"a package is called by what it is not", "internal/utils/broken.go",
-			"// Package utils is a drawer.\npackage utils\n",
-			"utils",
-		},
-		{
-			"a pure package calls the kernel", "internal/health/broken.go",
-			"package health\n\nimport \"syscall\"\n\nvar _ = syscall.Gettimeofday\n",
-			"pure packages read nothing but their arguments",
-		},
-		{
-			"a pure package imports an unlisted package", "internal/health/broken.go",
-			"package health\n\nimport \"hash/maphash\"\n\nvar _ = maphash.MakeSeed\n",
-			"not allowed from list 'health'",
-		},
-		{
-			"a pure package has a generated header", "internal/health/zz_generated.go",
-			"// Code generated by hand. DO NOT EDIT.\n\npackage health\n\nimport \"time\"\n\nvar _ = time.Now\n",
-			"take the time as an argument, or inject a clock",
-		},
-		{
-			"a controller imports an experiment", "controllers/machinehealthcheck/main.go",
-			"package machinehealthcheck\n\nimport _ \"" + module + "/exp/fencing\" // because.\n",
-			"nothing but main.go imports an experiment",
-		},
-		{
-			"the reconciler imports a kind", "internal/healthcheck/broken.go",
-			"package healthcheck\n\nimport _ \"" + module + "/controllers/nodehealthcheck\" // because.\n",
-			"the reconciler imports no kind",
-		},
-		{
-			"the reconciler imports adoption", "internal/healthcheck/broken.go",
-			"package healthcheck\n\nimport _ \"" + module + "/internal/adoption\" // because.\n",
-			"adoption of in-tree checks is behind a port",
-		},
-		{
-			"an adapter imports another", "controllers/nodehealthcheck/broken.go",
-			"package nodehealthcheck\n\nimport _ \"" + module + "/controllers/machinehealthcheck\" // because.\n",
-			"an adapter imports no other adapter",
-		},
-		{
-			"adoption imports the Node adapter", "controllers/intree/broken.go",
-			"package intree\n\nimport _ \"" + module + "/controllers/nodehealthcheck\" // because.\n",
-			"adoption uses the Machine adapter only",
-		},
-		{
-			"an adapter imports a clock", "controllers/nodehealthcheck/broken.go",
-			"package nodehealthcheck\n\nimport _ \"k8s.io/utils/clock\" // because.\n",
-			"the reconciler passes the time to adapters",
-		},
-		{
-			"an adapter reads the clock", "controllers/nodehealthcheck/broken.go",
-			"package nodehealthcheck\n\nimport \"time\"\n\n// Clock is one.\ntype Clock interface{ Now() time.Time }\n\n" +
-				"// Late reads it.\nfunc Late(c Clock) bool { return c.Now().IsZero() }\n",
-			"the reconciler passes the time to adapters",
-		},
-		{
-			"reading decides", "internal/workload/broken.go",
-			"package workload\n\nimport _ \"" + module + "/internal/remediation\" // because.\n",
-			"reading does not decide",
-		},
-		{
-			"reporting reads", "internal/report/broken.go",
-			"package report\n\nimport _ \"" + module + "/internal/workload\" // because.\n",
-			"reporting does not read",
-		},
-		{
-			"an error without its origin", "internal/probes/broken.go",
-			"package probes\n\nimport \"errors\"\n\nvar _ = errors.New\n",
-			"wrap at boundaries with github.com/pkg/errors",
-		},
-		{
-			"the product prints", "internal/probes/broken.go",
-			"package probes\n\nimport \"fmt\"\n\n// Print prints.\nfunc Print() { fmt.Println() }\n",
-			"return it or log it",
-		},
-		{
-			"a log line loses a value", "internal/probes/broken.go",
-			"package probes\n\nimport \"github.com/go-logr/logr\"\n\n// Log logs.\nfunc Log(l logr.Logger) { l.Info(\"Saying\", \"key\") }\n",
-			"odd number of arguments",
-		},
-		{
-			"a file that gofumpt would change", "internal/probes/broken.go",
-			"package probes\n\n// Do does.\nfunc Do() {\n\n\t_ = 0\n}\n",
-			"not properly formatted (gofumpt)",
-		},
-		{
-			"an exception has no reason", "internal/probes/broken.go",
-			"package probes\n\nimport \"time\"\n\nvar _ = time.Now //nolint:forbidigo\n",
-			"should provide explanation",
-		},
-	}
-	for _, test := range tests {
-		t.Run(test.reason, func(t *testing.T) {
-			g := NewWithT(t)
-			out, err := lint(t, test.file, header+test.content)
-			g.Expect(err).To(HaveOccurred(), "the linter let it pass")
-			g.Expect(out).To(ContainSubstring(test.says))
-		})
-	}
-	t.Run("a file has no licence", func(t *testing.T) {
-		g := NewWithT(t)
-		out, err := lint(t, "internal/probes/broken.go", "package probes\n")
-		g.Expect(err).To(HaveOccurred(), "the linter let it pass")
-		g.Expect(out).To(ContainSubstring("goheader"))
-	})
-	t.Run("a line of 140 columns passes", func(t *testing.T) {
-		g := NewWithT(t)
-		line := "// Long " + strings.Repeat("x", 131) + "."
-		g.Expect(line).To(HaveLen(140))
-		out, err := lint(t, "internal/probes/fine.go", header+"package probes\n\n"+line+"\nconst Long = 0\n")
-		g.Expect(err).ToNot(HaveOccurred(), out)
-	})
-	t.Run("what breaks no rule passes", func(t *testing.T) {
-		g := NewWithT(t)
-		out, err := lint(t, "internal/health/fine.go", header+"package health\n\nimport \"time\"\n\nvar _ time.Duration\n")
-		g.Expect(err).ToNot(HaveOccurred(), out)
-	})
+// uses is the content of a file that uses a name of a package.
+func uses(imported, name string) string { return "import " + imported + "\n\nvar _ = " + name + "\n" }
+
+const (
+	readsNothing = "pure packages read nothing but their arguments"
+	injectClock  = "take the time as an argument, or inject a clock"
+	passTime     = "the reconciler passes the time to adapters"
+	notPrinted   = "return it or log it"
+	wrapErrors   = "wrap at boundaries with github.com/pkg/errors"
+)
+
+// brokenRules has at least one file for each rule of .golangci.yml that belongs to the project.
+var brokenRules = []broken{
+	{"internal/health", "", imports("sigs.k8s.io/controller-runtime/pkg/client"), readsNothing},
+	{"internal/health", "", imports("syscall"), readsNothing},
+	{"internal/health", "", uses(`"time"`, "time.Now"), injectClock},
+	{"internal/health", "zz_generated.go", uses(`"time"`, "time.Since"), injectClock},
+	{"internal/health", "", imports("k8s.io/utils/clock"), "pure packages take the time as an argument"},
+	{"internal/health", "", imports("context"), "pure packages neither wait nor call out"},
+	{"internal/health", "", imports("hash/maphash"), "not allowed from list 'health'"},
+	{"internal/health", "", imports("internal/remediation"), "not allowed from list 'health'"},
+	{"internal/remediation", "", imports("k8s.io/client-go/rest"), readsNothing},
+	{"internal/remediation", "", imports("math/rand/v2"), "pure packages decide the same every time"},
+	{"internal/explain", "", uses(`metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"`, "metav1.Now"), injectClock},
+	{"internal/explain", "", imports("github.com/go-logr/logr"), "pure packages return values"},
+	{"api/v1alpha1", "", imports("internal/health"), "not allowed from list 'api'"},
+	{"internal/pipeline", "", imports("sigs.k8s.io/controller-runtime/pkg/client"), "reading and writing are behind ports"},
+	{"internal/workload", "", imports("internal/remediation"), "reading does not decide"},
+	{"internal/report", "", imports("internal/workload"), "reporting does not read"},
+	{"internal/healthcheck", "", imports("controllers/nodehealthcheck"), "the reconciler imports no kind"},
+	{"internal/healthcheck", "", imports("internal/adoption"), "adoption of in-tree checks is behind a port"},
+	{"controllers/machinehealthcheck", "main.go", imports("exp/fencing"), "nothing but main.go imports an experiment"},
+	{"controllers/nodehealthcheck", "", imports("controllers/machinehealthcheck"), "an adapter imports no other adapter"},
+	{"controllers/nodehealthcheck", "", imports("k8s.io/utils/clock"), passTime},
+	{
+		"controllers/nodehealthcheck", "", "import \"time\"\n\n// Clock is one.\ntype Clock interface{ Now() time.Time }\n\n" +
+			"// Late reads it.\nfunc Late(c Clock) bool { return c.Now().IsZero() }\n", passTime,
+	},
+	{"controllers/intree", "", imports("controllers/nodehealthcheck"), "adoption uses the Machine adapter only"},
+	{"internal/probes", "", imports("github.com/onsi/gomega"), "test code stays out of the product"},
+	{"internal/probes", "", uses(`"time"`, "time.Now"), injectClock},
+	{"internal/probes", "", uses(`"errors"`, "errors.New"), wrapErrors},
+	{"internal/probes", "", "import \"fmt\"\n\n// Print prints.\nfunc Print() { fmt.Println() }\n", notPrinted},
+	{
+		"internal/probes", "", "import \"github.com/go-logr/logr\"\n\n// Log logs.\nfunc Log(l logr.Logger) { l.Info(\"Saying\", \"key\") }\n",
+		"odd number of arguments",
+	},
+	{"internal/probes", "", "// Endless never ends.\nfunc Endless() {" + strings.Repeat("\n\t_ = 0", 70) + "\n}\n", "Function 'Endless' is too long"},
+	{"internal/probes", "", "var (" + strings.Repeat("\n\t_ = 0", 410) + "\n)\n", "file length is"},
+	{"internal/probes", "", "// Long " + strings.Repeat("x", 132) + ".\nconst Long = 0\n", "The line is 141 characters long"},
+	{"internal/probes", "", "// Do does.\nfunc Do() {\n\n\t_ = 0\n}\n", "not properly formatted (gofumpt)"},
+	{"internal/probes", "", "import \"time\"\n\nvar _ = time.Now //nolint:forbidigo\n", "should provide explanation"},
+	{"internal/utils", "", "// Drawer holds anything.\nconst Drawer = 0\n", "utils"},
+	// These break no rule.
+	{"internal/health", "", "import \"time\"\n\nvar _ time.Duration\n", ""},
+	{"internal/probes", "", "// Wide " + strings.Repeat("x", 131) + ".\nconst Wide = 0\n", ""},
 }
 
-// lint adds one file to a copy of the package it belongs to, in a copy of the module that holds nothing else, and lints that.
-func lint(t *testing.T, file, content string) (string, error) {
-	t.Helper()
+// TestLint_BrokenRule_IsReported lints a copy of the module that has only the files of brokenRules and their package comments.
+func TestLint_BrokenRule_IsReported(t *testing.T) {
 	g := NewWithT(t)
 	linter := os.Getenv("GOLANGCI_LINT")
 	g.Expect(linter).ToNot(BeEmpty(), "call this by 'make check', which builds the linter")
-	copied := t.TempDir()
-	for _, name := range []string{
-		"go.mod", "go.sum", ".golangci.yml", "hack/boilerplate.txt", "internal/health/doc.go", "internal/remediation/doc.go",
-		"internal/workload/doc.go", "internal/probes/probes.go", "internal/adoption/doc.go", "controllers/machinehealthcheck/doc.go",
-		"controllers/nodehealthcheck/doc.go", filepath.Join(filepath.Dir(file), "doc.go"),
-	} {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if os.IsNotExist(err) {
-			continue
-		}
-		g.Expect(err).ToNot(HaveOccurred())
-		put(g, filepath.Join(copied, name), string(text))
-	}
-	put(g, filepath.Join(copied, "exp/fencing/doc.go"), "package fencing\n")
-	put(g, filepath.Join(copied, file), content)
 	linter, err := filepath.Abs(linter)
 	g.Expect(err).ToNot(HaveOccurred())
-	cmd := exec.Command(linter, "run", "./"+filepath.Dir(file))
+	copied := t.TempDir()
+	put(g, filepath.Join(copied, "exp/fencing/doc.go"), "package fencing\n")
+	put(g, filepath.Join(copied, "internal/probes/unlicensed.go"), "package probes\n")
+	names := []string{"go.mod", "go.sum", ".golangci.yml", "hack/boilerplate.txt", "internal/adoption/doc.go", "internal/probes/probes.go"}
+	for i, b := range brokenRules {
+		names = append(names, filepath.Join(b.dir, "doc.go"))
+		put(g, filepath.Join(copied, b.file(i)), header+"package "+filepath.Base(b.dir)+"\n\n"+b.content)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err == nil {
+			put(g, filepath.Join(copied, name), string(text))
+		}
+		g.Expect(err == nil || os.IsNotExist(err)).To(BeTrue())
+	}
+	cmd := exec.Command(linter, "run", "./...")
 	cmd.Dir = copied
 	out, err := cmd.CombinedOutput()
-	return string(out), err
+	g.Expect(err).To(HaveOccurred(), "the linter accepts everything")
+	reports := strings.Split(string(out), "\n")
+	g.Expect(reports).To(ContainElement(And(HavePrefix("internal/probes/unlicensed.go:"), HaveSuffix("(goheader)"))))
+	for i, b := range brokenRules {
+		ofFile := slices.DeleteFunc(slices.Clone(reports), func(line string) bool { return !strings.HasPrefix(line, b.file(i)+":") })
+		if b.reported == "" {
+			g.Expect(ofFile).To(BeEmpty(), b.content)
+		} else {
+			g.Expect(ofFile).To(ContainElement(ContainSubstring(b.reported)), b.content)
+		}
+	}
+}
+
+// file is the path of the i-th file.
+func (b *broken) file(i int) string {
+	return filepath.Join(b.dir, cmp.Or(b.name, fmt.Sprintf("broken%d.go", i)))
 }
 
 func put(g Gomega, path, content string) {

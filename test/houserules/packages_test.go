@@ -6,12 +6,10 @@
 package houserules_test
 
 import (
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -19,88 +17,34 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// maxFiles is how many files a package of the product may have, without its tests.
-const maxFiles = 18
+// maxFiles is how many files a package of the product may have, and maxAdapterLines how many lines an adapter, without tests.
+const (
+	maxFiles        = 18
+	maxAdapterLines = 900
+)
 
-// largePackages are the packages that may have more files: none.
-var largePackages []string
-
-// tooManyFiles reports the packages of the product that have more files than allowed, and the exceptions that are not needed.
-func tooManyFiles(files, exceptions []string) []string {
-	counts := map[string]int{}
-	for _, file := range files {
-		if regexp.MustCompile(`^(internal|controllers)/.*\.go$`).MatchString(file) && !strings.HasSuffix(file, "_test.go") {
-			counts[path.Dir(file)]++
-		}
-	}
-	var problems []string
-	for dir, count := range counts {
-		if count > maxFiles && !slices.Contains(exceptions, dir) {
-			problems = append(problems, fmt.Sprintf("%s has %d files, at most %d are allowed: split the package", dir, count, maxFiles))
-		}
-	}
-	for _, dir := range exceptions {
-		if counts[dir] <= maxFiles {
-			problems = append(problems, fmt.Sprintf("%s has %d files: remove it from largePackages", dir, counts[dir]))
-		}
-	}
-	slices.Sort(problems)
-	return problems
-}
-
-// maxAdapterLines is how many lines an adapter of a kind of checks may have, without its tests.
-const maxAdapterLines = 900
-
-// tooManyLines reports the adapters that have more lines than allowed.
-func tooManyLines(lines map[string]int) []string {
-	var problems []string
-	for dir, count := range lines {
-		if count > maxAdapterLines {
-			problems = append(problems, fmt.Sprintf("%s has %d lines, at most %d are allowed: what every kind needs is in internal/healthcheck",
-				dir, count, maxAdapterLines))
-		}
-	}
-	slices.Sort(problems)
-	return problems
-}
-
-func TestAdapters_Lines_AreAtMost900(t *testing.T) {
+func TestPackages_Size_IsLimited(t *testing.T) {
 	g := NewWithT(t)
-	lines := map[string]int{}
+	files, lines := map[string]int{}, map[string]int{}
 	for _, file := range tracked(t) {
-		if regexp.MustCompile(`^controllers/[^/]+/[^/]+\.go$`).MatchString(file) && !strings.HasSuffix(file, "_test.go") {
-			content, err := os.ReadFile(filepath.Join("..", "..", file))
-			g.Expect(err).ToNot(HaveOccurred())
-			lines[path.Dir(file)] += strings.Count(string(content), "\n")
+		if !regexp.MustCompile(`^(internal|controllers)/.*\.go$`).MatchString(file) || strings.HasSuffix(file, "_test.go") {
+			continue
 		}
+		content, err := os.ReadFile(filepath.Join(root, file))
+		g.Expect(err).ToNot(HaveOccurred())
+		files[path.Dir(file)]++
+		lines[path.Dir(file)] += strings.Count(string(content), "\n")
 	}
+	g.Expect(files).To(HaveKey("internal/healthcheck"))
 	g.Expect(lines).To(HaveKey("controllers/machinehealthcheck"))
-	g.Expect(tooManyLines(lines)).To(BeEmpty())
-}
-
-func TestTooManyLines_BrokenRule_IsReported(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(tooManyLines(map[string]int{"controllers/a": 900})).To(BeEmpty())
-	g.Expect(tooManyLines(map[string]int{"controllers/a": 901})).To(ConsistOf(ContainSubstring("controllers/a has 901 lines")))
-}
-
-func TestPackages_TooManyFiles_AreExceptions(t *testing.T) {
-	NewWithT(t).Expect(tooManyFiles(tracked(t), largePackages)).To(BeEmpty())
-}
-
-func TestTooManyFiles_BrokenRule_IsReported(t *testing.T) {
-	g := NewWithT(t)
-	of := func(dir string, count int) []string {
-		files := make([]string, 0, 2*count)
-		for i := range count {
-			files = append(files, fmt.Sprintf("%s/file%d.go", dir, i), fmt.Sprintf("%s/file%d_test.go", dir, i))
-		}
-		return files
+	for dir, count := range files {
+		g.Expect(count).To(BeNumerically("<=", maxFiles), "%s has too many files: split the package", dir)
 	}
-	g.Expect(tooManyFiles(slices.Concat(of("internal/a", 18), of("test/b", 30)), nil)).To(BeEmpty())
-	g.Expect(tooManyFiles(of("internal/a", 19), nil)).To(ConsistOf("internal/a has 19 files, at most 18 are allowed: split the package"))
-	g.Expect(tooManyFiles(of("internal/a", 19), []string{"internal/a"})).To(BeEmpty())
-	g.Expect(tooManyFiles(of("internal/a", 18), []string{"internal/a"})).To(ConsistOf("internal/a has 18 files: remove it from largePackages"))
+	for dir, count := range lines {
+		if path.Dir(dir) == "controllers" {
+			g.Expect(count).To(BeNumerically("<=", maxAdapterLines), "%s has too many lines: internal/healthcheck is for every kind", dir)
+		}
+	}
 }
 
 // longLine is the first line of a Go file in a folder that is too long for the linter, or empty.
