@@ -42,18 +42,6 @@ func TestControlPlane_UnprivilegedUser_IsForbidden(t *testing.T) {
 	g.Expect(string(out)).To(Equal("ok"))
 }
 
-func TestTakePort_Repeated_PortsDiffer(t *testing.T) {
-	g := NewWithT(t)
-	seen := map[int]bool{}
-	for range 100 {
-		port, err := controlplane.TakePort()
-		g.Expect(err).ToNot(HaveOccurred())
-		t.Cleanup(port.Release)
-		g.Expect(seen).ToNot(HaveKey(port.Number))
-		seen[port.Number] = true
-	}
-}
-
 func TestTakePort_Concurrent_PortsDifferAndLeaveNoFiles(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("TMPDIR", t.TempDir())
@@ -85,12 +73,4 @@ func TestTakePort_Concurrent_PortsDifferAndLeaveNoFiles(t *testing.T) {
 	}
 	many.Wait()
 	g.Expect(filepath.Glob(filepath.Join(os.TempDir(), "remedy-ports-*"))).To(BeEmpty())
-}
-
-func TestClusterAPICRDs_GoModule_AreFound(t *testing.T) {
-	g := NewWithT(t)
-	dir, err := controlplane.ClusterAPICRDs(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
-	_, err = os.Stat(filepath.Join(dir, "cluster.x-k8s.io_machines.yaml"))
-	g.Expect(err).ToNot(HaveOccurred())
 }

@@ -16,7 +16,7 @@ import (
 
 func TestCrash_WrittenObject_IsKept(t *testing.T) {
 	g := NewWithT(t)
-	cp, err := controlplane.Start(t.Context(), controlplane.WithAPIServerFlag("max-requests-inflight", "321"))
+	cp, err := controlplane.Start(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(cp.Stop)
 	admin, err := cp.Client()
@@ -27,15 +27,7 @@ func TestCrash_WrittenObject_IsKept(t *testing.T) {
 	g.Expect(cp.Crash(controlplane.APIServerProcess)).To(Succeed())
 	g.Expect(cp.Crash(controlplane.EtcdProcess)).To(Succeed())
 	g.Expect(admin.Get(t.Context(), client.ObjectKeyFromObject(written), written)).ToNot(Succeed())
-	g.Expect(cp.Crash(controlplane.EtcdProcess)).ToNot(Succeed(), "it is not there")
 
 	g.Expect(cp.Revive(t.Context(), controlplane.EtcdProcess, controlplane.APIServerProcess)).To(Succeed())
 	g.Expect(admin.Get(t.Context(), client.ObjectKeyFromObject(written), written)).To(Succeed())
-	g.Expect(cp.Revive(t.Context(), controlplane.EtcdProcess)).To(MatchError(ContainSubstring("has not crashed")))
-	g.Expect(cp.Crash("scheduler")).ToNot(Succeed())
-	t.Run("twice", func(t *testing.T) {
-		g := NewWithT(t)
-		g.Expect(cp.Crash(controlplane.APIServerProcess)).To(Succeed())
-		g.Expect(cp.Revive(t.Context(), controlplane.APIServerProcess)).To(Succeed())
-	})
 }

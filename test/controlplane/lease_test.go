@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
 // lender lends the control planes of this package's tests.
@@ -66,39 +63,4 @@ func TestLease_TwoPackages_ShareOneControlPlane(t *testing.T) {
 
 	first.Stop()
 	g.Expect(clusterID(t, second)).ToNot(BeEmpty(), "the package that stops first does not stop the control plane")
-	for name, disturb := range map[string]func() error{
-		"Freeze": second.Freeze, "Thaw": second.Thaw,
-		"Crash": func() error { return second.Crash(controlplane.EtcdProcess) },
-	} {
-		g.Expect(disturb()).To(MatchError(ContainSubstring("use Start instead of Lease")), name)
-	}
-	_, err := controlplane.Lease(t.Context(), "other")
-	g.Expect(err).To(MatchError(ContainSubstring(`there is no shared control plane "other"`)))
-}
-
-func TestLease_TwoPackages_InstallTheSameKindsAtOnce(t *testing.T) {
-	cp := lease(t)
-	// The kinds must not be there from an earlier round.
-	group := fmt.Sprintf("group-%d.example.io", time.Now().UnixNano())
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			// Each package has definitions of its own in memory.
-			if err := cp.InstallCRDObjects(remediator.NewKind(group, "v1", "Reboot").CRDs()...); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-}
-
-func TestLease_LenderIsGone_SaysSo(t *testing.T) {
-	g := NewWithT(t)
-	gone, err := controlplane.NewLender()
-	g.Expect(err).ToNot(HaveOccurred())
-	gone.Stop()
-	variable, socket, _ := strings.Cut(gone.Environment(), "=")
-	t.Setenv(variable, socket)
-	_, err = controlplane.Lease(t.Context(), controlplane.Workload)
-	g.Expect(err).To(MatchError(ContainSubstring("the shared control planes have stopped")))
 }

@@ -82,19 +82,3 @@ func TestGroup_ParentEnds_ProcessEnds(t *testing.T) {
 		})
 	}
 }
-
-func TestRelease_RunningProcess_IsKilled(t *testing.T) {
-	g := NewWithT(t)
-	group, err := procgroup.New()
-	g.Expect(err).ToNot(HaveOccurred())
-	wrapped, err := group.Wrap("sleeper", "/bin/sleep")
-	g.Expect(err).ToNot(HaveOccurred())
-	child := exec.Command(wrapped, "3600")
-	g.Expect(child.Start()).To(Succeed())
-	pidFile := filepath.Join(group.Dir, "sleeper.pid")
-	g.Eventually(pidFile, time.Minute).Should(BeAnExistingFile())
-	g.Eventually(func() string { b, _ := os.ReadFile(pidFile); return string(b) }, time.Minute).ShouldNot(BeEmpty())
-	group.Release()
-	g.Expect(child.Wait()).To(MatchError(ContainSubstring("killed")))
-	g.Expect(group.Dir).ToNot(BeADirectory())
-}

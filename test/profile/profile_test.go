@@ -5,32 +5,11 @@ package main
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
-
-func TestCovered_OverlappingSpans_CountOnce(t *testing.T) {
-	at := func(begin, end int) controlplane.Span {
-		zero := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
-		return controlplane.Span{Begin: zero.Add(time.Duration(begin) * time.Second), End: zero.Add(time.Duration(end) * time.Second)}
-	}
-	for name, test := range map[string]struct {
-		spans   []controlplane.Span
-		seconds time.Duration
-	}{
-		"none":       {nil, 0},
-		"apart":      {[]controlplane.Span{at(10, 12), at(1, 4)}, 5},
-		"overlap":    {[]controlplane.Span{at(1, 4), at(3, 6)}, 5},
-		"one inside": {[]controlplane.Span{at(1, 9), at(2, 3), at(8, 10)}, 9},
-	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(covered(test.spans)).To(Equal(test.seconds * time.Second))
-		})
-	}
-}
 
 // A suite exits as its command does, and its test binaries are recorded under its name.
 func TestRun_FailingCommand_RecordsAndPassesItsCode(t *testing.T) {
@@ -52,10 +31,4 @@ func TestRun_FailingCommand_RecordsAndPassesItsCode(t *testing.T) {
 	g.Expect(records[0].Starts).To(HaveLen(1))
 	g.Expect(records[1].Suite + " " + records[1].Package).To(Equal("inner "))
 	g.Expect(records[1].End).To(BeTemporally(">=", records[1].Begin))
-}
-
-func TestRun_WithoutFolder_ReturnsUsage(t *testing.T) {
-	t.Setenv(folderVariable, "")
-	_, err := run([]string{"table"})
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("make profile-tests")))
 }

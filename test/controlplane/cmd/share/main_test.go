@@ -4,8 +4,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -23,19 +21,4 @@ func TestShare_Command_PassesItsExitCodeOn(t *testing.T) {
 			NewWithT(t).Expect(run([]string{"--", "/bin/sh", "-c", command})).To(Equal(code))
 		})
 	}
-}
-
-func TestShare_WrongCall_IsRefused(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(run(nil)).To(Equal(usageCode))
-	g.Expect(run([]string{"--"})).To(Equal(usageCode))
-	g.Expect(run([]string{"/does/not/exist"})).To(Equal(failedCode))
-}
-
-// TestShare_CommandEnds_LeavesNothing: no control plane starts unless a test leases it, and the socket is removed.
-func TestShare_CommandEnds_LeavesNothing(t *testing.T) {
-	g := NewWithT(t)
-	t.Setenv("TMPDIR", t.TempDir())
-	g.Expect(run([]string{"/bin/sh", "-c", `test -S "$REMEDY_TEST_CONTROL_PLANES"`})).To(BeZero())
-	g.Expect(filepath.Glob(filepath.Join(os.TempDir(), "*"))).To(BeEmpty())
 }

@@ -68,8 +68,3 @@ func TestRun_GoodRemediator_KeepsAll(t *testing.T) {
 	g.Expect(lines).To(HaveLen(8))
 	g.Expect(lines).To(HaveEach(HavePrefix("kept")))
 }
-
-func TestRun_NoTemplate_IsRejected(t *testing.T) {
-	_, err := run(t.Context(), []string{"--node", "n-1"}, &strings.Builder{})
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("are required")))
-}
