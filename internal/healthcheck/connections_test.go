@@ -41,8 +41,7 @@ func TestConnections_ClustersComeAndGo_LeaveNothing(t *testing.T) {
 	template := remediator.FenceAgents.NewTemplate(s.Namespace, "reboot", map[string]any{"agent": "fence_ipmilan"})
 	s.Expect(s.Workload.Create(s.Ctx, template)).To(Succeed())
 	c := s.Start()
-	const rounds, cuts = 10, 10
-	batch := depth.Of(6, 20)
+	rounds, cuts, batch := depth.Of(6, 10), depth.Of(5, 10), depth.Of(4, 20)
 	// The first rounds fill caches and connection pools.
 	for number := range 2 {
 		createAndDeleteClusters(s, c, -1-number, batch, 1)

@@ -87,7 +87,7 @@ func startCounting(s *stage.Stage) (*stage.Instance, *requestCounter) {
 func TestManyChecks_OneNamespace_WorkIndependently(t *testing.T) {
 	s := stage.New(t)
 	const each = 3
-	checks := depth.Of(50, explain.MaxChecks)
+	checks := depth.Of(25, explain.MaxChecks)
 	pool := func(i int) string { return fmt.Sprintf("pool-%03d", i) }
 	bulk := s.NewBulk()
 	bulk.Pool = func(i int) string { return pool(i / each) }

@@ -35,7 +35,7 @@ import (
 // TestEqualNodeNames_ManyClusters_AreNotMixedUp has a Node of the same name in every cluster, and one Machine and one check for it.
 func TestEqualNodeNames_ManyClusters_AreNotMixedUp(t *testing.T) {
 	s := stage.New(t)
-	clusters := depth.Of(60, 300)
+	clusters := depth.Of(30, 300)
 	f, bulk := newFleet(s), s.NewBulk()
 	cluster := func(i int) string { return fmt.Sprintf("c-%03d", i) }
 	machine := func(i int) *clusterv1.Machine {

@@ -25,9 +25,8 @@ import (
 func TestOneCheck_ManyMachines_CountsAndLimitsAll(t *testing.T) {
 	s := stage.New(t)
 	s.SetDefaultEventuallyPollingInterval(time.Second)
-	const places = 10
-	all := depth.Of(1_000, 10_000)
-	unknown, noNode, more := all/100, all/200, 6*all/1_000
+	all := depth.Of(400, 10_000)
+	unknown, noNode, places, more := all/100, all/200, all/100, all/100
 	bulk := s.NewBulk()
 	bulk.Ready = func(i int) corev1.ConditionStatus {
 		switch {
@@ -42,7 +41,7 @@ func TestOneCheck_ManyMachines_CountsAndLimitsAll(t *testing.T) {
 	bulk.Create(all)
 	created := time.Now()
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
-		spec.MaxUnhealthy, spec.MaxInFlight = ptr.To(intstr.FromString("2%")), ptr.To(intstr.FromInt32(places))
+		spec.MaxUnhealthy, spec.MaxInFlight = ptr.To(intstr.FromString("2%")), ptr.To(intstr.FromInt32(int32(places)))
 	})
 	c := s.Start()
 	c.NeverIdle = true

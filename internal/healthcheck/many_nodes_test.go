@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/depth"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -78,10 +79,12 @@ func (c *requestCount) counts() []int {
 	return []int{c.created, len(c.existing), c.most}
 }
 
-// A tenth of 5,000 Nodes fails at once while ten are being remediated. There are never more requests than maxInFlight allows, and none
+// A tenth of all Nodes fails at once while ten are being remediated. There are never more requests than maxInFlight allows, and none
 // starts during the storm and its cool-down. Heartbeats of all Nodes cause no reconcile.
 func TestOneNodeCheck_ManyNodesFail_KeepsMaxInFlight(t *testing.T) {
-	const all, first, lost, places = 5_000, 20, 500, 10
+	const first, places = 20, 10
+	all := depth.Of(1_000, 5_000)
+	lost, left := all/10, all/50
 	cooldown := stage.Duration(30 * time.Minute)
 	s := stage.New(t, stage.WithClock, stage.WithAllNamespaces)
 	s.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
@@ -121,9 +124,9 @@ func TestOneNodeCheck_ManyNodesFail_KeepsMaxInFlight(t *testing.T) {
 	restore(0, first)
 	s.Eventually(requests.counts).Should(Equal([]int{places, 0, places}))
 	// The limit is kept again, and the cool-down begins.
-	restore(first, lost-100)
+	restore(first, lost-left)
 	s.Eventually(stage.Get(s, check)).Should(And(WithTransform(allowed, Equal("False Storm")),
-		HaveField("Status.Unhealthy", HaveValue(BeEquivalentTo(100)))))
+		HaveField("Status.Unhealthy", HaveValue(BeEquivalentTo(left)))))
 	s.Advance(29 * time.Minute)
 	c.ReconcileAll()
 	s.Expect(requests.counts()).To(Equal([]int{places, 0, places}), "no remediation starts during the cool-down")
