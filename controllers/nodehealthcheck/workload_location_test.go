@@ -235,3 +235,30 @@ func TestWorkloadLocation_LocalRemediatorInManagement_IsReported(t *testing.T) {
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
 }
+
+// The kubeconfig leads to another cluster, which does not have the requests. They are not taken for requests that no longer exist.
+func TestWorkloadLocation_OtherCluster_FinalizerStays(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	for _, name := range []string{"n-1", "n-2", "n-3"} {
+		s.CreateMachine(name)
+	}
+	ownNodes(s, "n-1", "n-2", "n-3")
+	s.FailNode("n-3")
+	check := s.CreateNodeCheck("workers", inWorkload(s))
+	c := s.Start()
+	c.NeverIdle = true
+	s.Eventually(requestInWorkload(s)).ShouldNot(BeNil())
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveLen(1)))
+	c.Stop()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "prod-kubeconfig"}}
+	s.Change(secret, func() { secret.Data["value"] = s.Kubeconfig(stage.Management.Admin) })
+	restarted := s.Start()
+	restarted.NeverIdle = true
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(
+		stage.OfNodes(stage.CheckCondition(remedyv1.ClusterReachableCondition)), Equal("False WrongCluster")))
+	restarted.ReconcileAll()
+	stage.Get(s, check)()
+	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
+	s.Expect(check.Status.InFlightRemediations).To(HaveLen(1))
+}

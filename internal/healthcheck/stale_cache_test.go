@@ -6,7 +6,6 @@ package healthcheck_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -49,40 +48,6 @@ func TestTwoLeaders_FirstBlockedBeforeCreate_CreateOnce(t *testing.T) {
 		s.Expect(s.Requests(s.first)).To(Equal(created), "the requests of the second leader are unchanged, and no others exist")
 		expectCreatedOnce(s.Stage, first, second)
 	})
-}
-
-// A fifth of all calls of the API server fail. The remediation still completes, and no request is created twice.
-func TestAPIErrors_RandomFailures_OnlyDelay(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t)
-	s.Record()
-	unhealthy := s.CreateMachine("m-1")
-	s.CreateMachine("m-2")
-	check := s.CreateCheck("workers", stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), nil))
-	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(2)))
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
-	// With this seed, the write of the timed-out annotation is among the failed calls.
-	c.Trouble(faults.Trouble{Seed: 5, Names: []string{s.Namespace}, Chance: 0.2, Reads: true})
-	// A failed call is retried with backoff, or at the next event. Wake triggers one.
-	s.Eventually(func() int {
-		s.Wake()
-		return len(s.Requests(remediator.FenceAgents))
-	}).Should(Equal(2))
-	s.Remediate(remediator.FenceAgents, remediator.Fails)
-	s.Eventually(func() string {
-		s.Wake()
-		s.Remediate(remediator.FenceAgents, remediator.Fails)
-		return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())
-	}).Should(Equal(stage.OwnerRequested))
-	c.Trouble(faults.Trouble{})
-	s.Eventually(func() int {
-		s.Wake()
-		s.Remediate(remediator.FenceAgents, remediator.Fails)
-		return len(s.Requests(remediator.FenceAgents))
-	}).Should(BeZero())
-	expectCreatedOnce(s, c)
 }
 
 // A target has changed, and the cache does not show it. The preflight check reads it live.

@@ -85,8 +85,6 @@ var faults = []sabotage{
 
 	// Errors, and watches that end.
 	engine("write.go", tellsToStop, butHidesFailures,
-		"TestAPIErrors_RandomFailures_OnlyDelay", "did not get the timed-out annotation"),
-	engine("write.go", tellsToStop, butHidesFailures,
 		"TestEscalation_RandomErrors_Completes", "did not get the timed-out annotation"),
 	engine("reconcile.go", "\t\trecord.failures++\n", "\t\tretry = 0\n", "TestRejectedWrite_NoOtherEvent_IsRetried", inVain("attempt [23]")),
 	q("watch.go", "for ctx.Err() == nil {", "for range 1 {", "TestWatches_CutOrExpired_LoseNothing", inVain("the instance observes the deletion of the request")),
