@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -23,34 +22,22 @@ import (
 	main "github.com/cluster-api-remedy/cluster-api-provider-remedy"
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
-
-// allow gives the manager the permissions that a remediation provider brings.
-func allow(g Gomega, c client.Client) {
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "remediation-"}, Rules: remediator.FenceAgents.Rules()}
-	g.Expect(c.Create(context.Background(), role)).To(Succeed())
-	g.Expect(c.Create(context.Background(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: instance.Namespace, Name: instance.ServiceAccount}},
-	})).To(Succeed())
-}
 
 // Without Cluster API, Nodes are remediated, and MachineHealthChecks report that they are not. Cluster API is installed while the manager
 // runs.
 func TestManager_NoClusterAPI_RemediatesNodes(t *testing.T) {
-	g := newGomega(t)
-	cp := startControlPlane(t)
+	g := NewWithT(t)
+	cp := plane.Use(t)
 	t.Cleanup(func() { uninstallAll(t, cp) })
-	g.Expect(cp.InstallCRDs("config/crd/bases")).To(Succeed())
+	g.Expect(testenv.RemedyKinds(t.Context(), cp)).To(Succeed())
 	g.Expect(cp.InstallCRDObjects(remediator.FenceAgents.CRDs()...)).To(Succeed())
-	c, err := cp.Client()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(remedyv1.AddToScheme(c.Scheme())).To(Succeed())
-	allow(g, c)
+	c := cp.API
+	// The permissions that a remediation provider brings.
+	cp.Grant(t, testenv.Manager, "", remediator.FenceAgents.Rules()...)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Annotations: map[string]string{remedyv1.RemediateNodeAnnotation: ""}}}
 	nodes := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "check"}}
 	nodes.Spec.MaxUnhealthy = ptr.To(intstr.FromString("100%"))
@@ -68,8 +55,7 @@ func TestManager_NoClusterAPI_RemediatesNodes(t *testing.T) {
 	}
 	t.Cleanup(func() { g.Expect(c.Delete(context.Background(), node)).To(Succeed()) })
 
-	user, err := cp.Config(controlplane.ServiceAccount(instance.Namespace, instance.ServiceAccount))
-	g.Expect(err).ToNot(HaveOccurred())
+	user := cp.ConfigOf(t, testenv.Manager)
 	user.UserAgent = "test"
 	setUp := startManager(t, user)
 	g.Expect(setUp(t.Context(), false)).To(Succeed())
@@ -100,7 +86,7 @@ func TestManager_NoClusterAPI_RemediatesNodes(t *testing.T) {
 // startManager starts a manager, and returns the function that sets up its reconcilers.
 func startManager(t *testing.T, user *rest.Config) func(ctx context.Context, clusterAPI bool) error {
 	t.Helper()
-	g := newGomega(t)
+	g := NewWithT(t)
 	t.Setenv("POD_NAMESPACE", instance.Namespace)
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	s, err := settings.New(flags)

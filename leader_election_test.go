@@ -14,19 +14,17 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 func TestManager_LeaderStops_ReleasesLease(t *testing.T) {
-	g := newGomega(t)
-	cp := startControlPlane(t)
-	c, err := cp.Client()
-	g.Expect(err).ToNot(HaveOccurred())
+	g := NewWithT(t)
+	cp := plane.Use(t)
 	lease := func() *coordinationv1.Lease {
 		lease := &coordinationv1.Lease{}
 		key := client.ObjectKey{Namespace: instance.Namespace, Name: "controller-leader-election-remedy"}
-		g.Expect(client.IgnoreNotFound(c.Get(t.Context(), key, lease))).To(Succeed())
+		g.Expect(client.IgnoreNotFound(cp.API.Get(t.Context(), key, lease))).To(Succeed())
 		return lease
 	}
 	holder := func() string { return ptr.Deref(lease().Spec.HolderIdentity, "") }
@@ -41,9 +39,9 @@ func TestManager_LeaderStops_ReleasesLease(t *testing.T) {
 	elect := []string{
 		"--leader-elect", "--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=50m", "--leader-elect-retry-period=5s",
 	}
-	first, _ := start(t, cp, elect...)
+	first, _ := cp.StartManager(t, elect...)
 	g.Eventually(readyz(first)).Should(ContainSubstring("this instance leads"))
-	second, log := start(t, cp, elect...)
+	second, log := cp.StartManager(t, elect...)
 	g.Eventually(readyz(second)).Should(And(ContainSubstring("on standby, "), ContainSubstring(holder()+" leads")))
 
 	renewed()
@@ -56,31 +54,29 @@ func TestManager_LeaderStops_ReleasesLease(t *testing.T) {
 }
 
 func TestManager_UnreadableLease_IsNotReady(t *testing.T) {
-	g := newGomega(t)
-	cp := startControlPlane(t)
+	g := NewWithT(t)
+	cp := plane.Use(t)
 	installKinds(t, cp)
 	// It has permissions on Leases in its own namespace, and reads those of kubelets.
 	t.Setenv("POD_NAMESPACE", "default")
 	forbidLeases(t, cp)
-	i, log := start(t, cp, "--leader-elect")
+	i, log := cp.StartManager(t, "--leader-elect")
 	g.Eventually(readyz(i)).Should(And(HavePrefix("not ready: 503"),
 		ContainSubstring("FAIL leader: on standby, and the Lease cannot be read; see the log"), Not(ContainSubstring("forbidden"))))
 	g.Eventually(log.String).Should(ContainSubstring("forbidden"))
 }
 
 // forbidLeases removes the permission to read Leases of all namespaces for one test.
-func forbidLeases(t *testing.T, cp *controlplane.ControlPlane) {
+func forbidLeases(t *testing.T, cp *testenv.Environment) {
 	t.Helper()
 	g := NewWithT(t)
-	c, err := cp.Client()
-	g.Expect(err).ToNot(HaveOccurred())
 	role := &rbacv1.ClusterRole{}
-	g.Expect(c.Get(t.Context(), client.ObjectKey{Name: "remedy-system-manager"}, role)).To(Succeed())
+	g.Expect(cp.API.Get(t.Context(), client.ObjectKey{Name: "remedy-system-manager"}, role)).To(Succeed())
 	before := role.DeepCopy()
 	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "leases") })
-	g.Expect(c.Update(t.Context(), role)).To(Succeed())
+	g.Expect(cp.API.Update(t.Context(), role)).To(Succeed())
 	t.Cleanup(func() {
 		before.ResourceVersion = role.ResourceVersion
-		g.Expect(c.Update(context.Background(), before)).To(Succeed())
+		g.Expect(cp.API.Update(context.Background(), before)).To(Succeed())
 	})
 }

@@ -4,7 +4,6 @@
 package main_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -13,104 +12,25 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
-	"sigs.k8s.io/yaml"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
-
-// eventuallyTimeout is long for a busy machine. It does not measure how fast the manager is.
-const eventuallyTimeout = 2 * time.Minute
-
-func newGomega(t *testing.T) *WithT {
-	t.Helper()
-	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(eventuallyTimeout)
-	return g
-}
-
-var binary string
 
 // plane is the control plane of all tests here, which do not run in parallel. No other package uses it, because the manager acts on all
 // objects of a cluster, and because a test freezes the API server.
-var plane *controlplane.ControlPlane
+var plane = testenv.New(testenv.ManagerRoles)
 
-// startPlane starts it when the first test needs it.
-var startPlane = sync.OnceValue(func() (err error) {
-	ctx := context.Background()
-	if plane, err = controlplane.Start(ctx); err != nil {
-		return err
-	}
-	return instance.Grant(ctx, plane)
-})
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "remedy-manager-")
-	if err != nil {
-		panic(err)
-	}
-	if binary, err = instance.Build(context.Background(), dir); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	if plane != nil {
-		plane.Stop()
-	}
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-// output collects what a process prints, and can be read while it does.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-func startControlPlane(t *testing.T) *controlplane.ControlPlane {
-	t.Helper()
-	NewWithT(t).Expect(startPlane()).To(Succeed())
-	return plane
-}
-
-func start(t *testing.T, cp *controlplane.ControlPlane, args ...string) (*instance.Instance, *output) {
-	t.Helper()
-	log := &output{}
-	i, err := instance.Start(binary, cp, log, args...)
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(func() {
-		i.Kill()
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	return i, log
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // readyz returns what the probe responds, or "not ready".
 func readyz(i *instance.Instance) func() string {
@@ -124,21 +44,21 @@ func readyz(i *instance.Instance) func() string {
 }
 
 func TestManager_AnyClusterAPI_Starts(t *testing.T) {
-	cp := startControlPlane(t)
+	cp := plane.Use(t)
 	t.Cleanup(func() { uninstallAll(t, cp) })
 
 	t.Run("without the kinds of Remedy", func(t *testing.T) {
-		g := newGomega(t)
-		i, log := start(t, cp)
+		g := NewWithT(t)
+		i, log := cp.StartManager(t)
 		g.Eventually(readyz(i)).Should(ContainSubstring("FAIL machinehealthcheck: the reconcilers cannot be set up; see the log"))
 		g.Eventually(log.String).Should(ContainSubstring("machinehealthchecks and nodehealthchecks of " +
 			"remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
 		g.Expect(i.Stop()).To(Equal(0))
 	})
 	t.Run("without Cluster API", func(t *testing.T) {
-		g := newGomega(t)
-		g.Expect(cp.InstallCRDs(filepath.Join("config", "crd", "bases"))).To(Succeed())
-		i, log := start(t, cp)
+		g := NewWithT(t)
+		g.Expect(testenv.RemedyKinds(t.Context(), cp)).To(Succeed())
+		i, log := cp.StartManager(t)
 		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off: Cluster API is not installed here"))
 		status, text, err := i.Probe(t.Context(), "/healthz")
 		g.Expect(err).ToNot(HaveOccurred())
@@ -149,9 +69,9 @@ func TestManager_AnyClusterAPI_Starts(t *testing.T) {
 		g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
 	})
 	t.Run("with a Cluster API that serves v1beta1 only", func(t *testing.T) {
-		g := newGomega(t)
+		g := NewWithT(t)
 		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1")...)).To(Succeed())
-		i, log := start(t, cp, "--mode=Observe")
+		i, log := cp.StartManager(t, "--mode=Observe")
 		g.Eventually(readyz(i)).Should(And(
 			ContainSubstring("machinehealthcheck: off: Cluster API serves v1beta1 only, cluster.x-k8s.io/v1beta2 is needed"),
 			ContainSubstring("mode: Observe")))
@@ -159,9 +79,9 @@ func TestManager_AnyClusterAPI_Starts(t *testing.T) {
 		g.Expect(log.String()).To(ContainSubstring("upgrade its core provider"))
 	})
 	t.Run("with Cluster API", func(t *testing.T) {
-		g := newGomega(t)
+		g := NewWithT(t)
 		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
-		i, log := start(t, cp)
+		i, log := cp.StartManager(t)
 		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: on"))
 		g.Expect(i.Stop()).To(Equal(0))
 		g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
@@ -169,21 +89,18 @@ func TestManager_AnyClusterAPI_Starts(t *testing.T) {
 }
 
 // installKinds installs the kinds of Remedy for one test.
-func installKinds(t *testing.T, cp *controlplane.ControlPlane) {
+func installKinds(t *testing.T, cp *testenv.Environment) {
 	t.Helper()
-	NewWithT(t).Expect(cp.InstallCRDs(filepath.Join("config", "crd", "bases"))).To(Succeed())
+	NewWithT(t).Expect(testenv.RemedyKinds(t.Context(), cp)).To(Succeed())
 	t.Cleanup(func() { uninstallAll(t, cp) })
 }
 
 // uninstallAll deletes all definitions, and waits until the API server no longer serves them: other tests begin without Cluster API.
-func uninstallAll(t *testing.T, cp *controlplane.ControlPlane) {
+func uninstallAll(t *testing.T, cp *testenv.Environment) {
 	t.Helper()
-	g := newGomega(t)
-	ctx := context.Background()
-	c, err := cp.Client()
-	g.Expect(err).ToNot(HaveOccurred())
+	g := NewWithT(t)
 	served := discovery.NewDiscoveryClientForConfigOrDie(cp.Admin)
-	g.Expect(c.DeleteAllOf(ctx, &apiextensionsv1.CustomResourceDefinition{})).To(Succeed())
+	g.Expect(cp.API.DeleteAllOf(context.Background(), &apiextensionsv1.CustomResourceDefinition{})).To(Succeed())
 	g.Eventually(func() (string, error) {
 		groups, err := served.ServerGroups()
 		return fmt.Sprint(groups), err
@@ -193,16 +110,11 @@ func uninstallAll(t *testing.T, cp *controlplane.ControlPlane) {
 // clusterAPI returns the definitions of Cluster API of the needed kinds, serving these versions only.
 func clusterAPI(t *testing.T, served ...string) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	g := NewWithT(t)
-	dir, err := controlplane.ClusterAPICRDs(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
 	kinds := []string{"clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"}
 	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(kinds))
 	for _, kind := range kinds {
-		content, err := os.ReadFile(filepath.Join(dir, "cluster.x-k8s.io_"+kind+".yaml"))
-		g.Expect(err).ToNot(HaveOccurred())
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		g.Expect(yaml.UnmarshalStrict(content, crd)).To(Succeed())
+		crd, err := testenv.ClusterAPIKind(kind)
+		NewWithT(t).Expect(err).ToNot(HaveOccurred())
 		for n := range crd.Spec.Versions {
 			crd.Spec.Versions[n].Served = slices.Contains(served, crd.Spec.Versions[n].Name)
 		}
@@ -212,9 +124,9 @@ func clusterAPI(t *testing.T, served ...string) []*apiextensionsv1.CustomResourc
 }
 
 func TestManager_Diagnostics_NeedPermission(t *testing.T) {
-	g := newGomega(t)
-	cp := startControlPlane(t)
-	i, _ := start(t, cp)
+	g := NewWithT(t)
+	cp := plane.Use(t)
+	i, _ := cp.StartManager(t)
 	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck"))
 
 	get := func(path, token string) func() int {
@@ -243,20 +155,9 @@ func TestManager_Diagnostics_NeedPermission(t *testing.T) {
 		}).ShouldNot(Or(BeZero(), Equal(http.StatusInternalServerError)))
 		return status
 	}
-	_, stranger := token(t, cp)
-	account, monitoring := token(t, cp)
-	c, err := cp.Client()
-	g.Expect(err).ToNot(HaveOccurred())
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "monitoring-"},
-		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-	}
-	g.Expect(c.Create(t.Context(), role)).To(Succeed())
-	g.Expect(c.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
-	})).To(Succeed())
+	stranger, monitoring := cp.Token(t, instance.Namespace, "stranger"), cp.Token(t, instance.Namespace, "monitoring")
+	cp.Grant(t, controlplane.ServiceAccount(instance.Namespace, "monitoring"), "",
+		rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
 
 	g.Eventually(get("/metrics", "")).Should(Equal(http.StatusUnauthorized))
 	g.Expect(answer("/metrics", stranger)).To(Equal(http.StatusForbidden))
@@ -264,26 +165,13 @@ func TestManager_Diagnostics_NeedPermission(t *testing.T) {
 	g.Expect(answer("/debug/pprof/", monitoring)).To(Equal(http.StatusForbidden))
 }
 
-// token makes a ServiceAccount and returns it with a token.
-func token(t *testing.T, cp *controlplane.ControlPlane) (*corev1.ServiceAccount, string) {
-	t.Helper()
-	g := NewWithT(t)
-	c, err := cp.Client()
-	g.Expect(err).ToNot(HaveOccurred())
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: instance.Namespace, GenerateName: "client-"}}
-	g.Expect(c.Create(t.Context(), account)).To(Succeed())
-	request := &authenticationv1.TokenRequest{}
-	g.Expect(c.SubResource("token").Create(t.Context(), account, request)).To(Succeed())
-	return account, request.Status.Token
-}
-
 func TestManager_JSONAndProfilerFlags_AreFollowed(t *testing.T) {
-	g := newGomega(t)
-	cp := startControlPlane(t)
+	g := NewWithT(t)
+	cp := plane.Use(t)
 	port, err := controlplane.TakePort()
 	g.Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(port.Release)
-	i, log := start(t, cp, "--logging-format=json", "--profiler-address="+port.Address(), "--contention-profiling")
+	i, log := cp.StartManager(t, "--logging-format=json", "--profiler-address="+port.Address(), "--contention-profiling")
 	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck"))
 	g.Eventually(func() (int, error) {
 		response, err := http.Get("http://" + port.Address() + "/debug/pprof/")
@@ -301,14 +189,14 @@ func TestManager_JSONAndProfilerFlags_AreFollowed(t *testing.T) {
 }
 
 func TestManager_HungAPIServer_Stops(t *testing.T) {
-	g := newGomega(t)
-	cp := startControlPlane(t)
+	g := NewWithT(t)
+	cp := plane.Use(t)
 	installKinds(t, cp)
-	i, log := start(t, cp)
+	i, log := cp.StartManager(t)
 	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off"))
 	g.Expect(cp.Freeze()).To(Succeed())
 	t.Cleanup(func() { g.Expect(cp.Thaw()).To(Succeed()) })
-	late, lateLog := start(t, cp)
+	late, lateLog := cp.StartManager(t)
 	// A signal before the manager handles signals would kill the process.
 	g.Eventually(lateLog.String).Should(ContainSubstring("Starting manager"))
 	g.Expect(late.Stop()).To(Equal(0), "also one that has not come so far as to serve probes: %s", lateLog.String())
@@ -338,7 +226,7 @@ func TestManager_InvalidFlags_AreExplained(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.reason, func(t *testing.T) {
 			g := NewWithT(t)
-			cmd := exec.Command(binary, test.args...)
+			cmd := exec.Command(testenv.ManagerBinary(t), test.args...)
 			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 			out, _ := cmd.CombinedOutput()
 			g.Expect(cmd.ProcessState.ExitCode()).To(Equal(test.code), string(out))
@@ -347,7 +235,7 @@ func TestManager_InvalidFlags_AreExplained(t *testing.T) {
 	}
 	t.Run("help succeeds", func(t *testing.T) {
 		g := NewWithT(t)
-		out, err := exec.Command(binary, "--help").Output()
+		out, err := exec.Command(testenv.ManagerBinary(t), "--help").Output()
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(string(out)).To(ContainSubstring("--in-tree-machinehealthchecks"))
 	})

@@ -15,14 +15,14 @@ import (
 // condition that is in no manifest.
 func TestServerSideApply_OwnConditions_ReplaceDefaults(t *testing.T) {
 	g := NewWithT(t)
-	t.Cleanup(func() { deleteIfThere(t, admin, withName(example(t, nodesMinimal), "applied")) })
+	t.Cleanup(func() { deleteIfThere(t, cp.API, withName(example(t, nodesMinimal), "applied")) })
 	apply := func(patch string) *unstructured.Unstructured {
 		object := patched(g, example(t, nodesMinimal), patch)
 		object.SetName("applied")
-		g.Expect(admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership)).To(Succeed())
+		g.Expect(cp.API.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership)).To(Succeed())
 		stored := &unstructured.Unstructured{}
 		stored.SetGroupVersionKind(object.GroupVersionKind())
-		g.Expect(admin.Get(t.Context(), client.ObjectKeyFromObject(object), stored)).To(Succeed())
+		g.Expect(cp.API.Get(t.Context(), client.ObjectKeyFromObject(object), stored)).To(Succeed())
 		return stored
 	}
 	conditions := func(stored *unstructured.Unstructured) []any {

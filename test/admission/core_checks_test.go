@@ -4,52 +4,46 @@
 package admission_test
 
 import (
+	"context"
 	"encoding/pem"
 	"net/http/httptest"
-	"os"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // that checks are still written in that version is what it is about
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	coreconversion "sigs.k8s.io/cluster-api/core/webhooks/conversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 	"sigs.k8s.io/yaml"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 const cluster = "cluster.x-k8s.io"
 
-// installCoreChecks installs the definition of in-tree checks. The returned server converts between its versions with Cluster API's code.
-func installCoreChecks(plane *controlplane.ControlPlane, file string) (*httptest.Server, error) {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clusterv1.AddToScheme(scheme))
+// installCoreChecks installs the definition of in-tree checks, and a server that converts between its versions with Cluster API's code.
+func installCoreChecks(_ context.Context, e *testenv.Environment) error {
+	scheme := testenv.NewScheme()
 	utilruntime.Must(clusterv1beta1.AddToScheme(scheme))
 	converter, err := coreconversion.MachineHealthCheck(scheme)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	registry := conversion.NewRegistry()
 	if err := registry.RegisterConverter(schema.GroupKind{Group: cluster, Kind: "MachineHealthCheck"}, converter); err != nil {
-		return nil, err
+		return err
 	}
-	content, err := os.ReadFile(file)
+	crd, err := testenv.ClusterAPIKind("machinehealthchecks")
 	if err != nil {
-		return nil, err
-	}
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(content, crd); err != nil {
-		return nil, err
+		return err
 	}
 	server := httptest.NewTLSServer(conversion.NewWebhookHandler(scheme, registry))
+	testenv.AtEnd(server.Close)
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook: &apiextensionsv1.WebhookConversion{
@@ -59,7 +53,7 @@ func installCoreChecks(plane *controlplane.ControlPlane, file string) (*httptest
 			ConversionReviewVersions: []string{"v1"},
 		},
 	}
-	return server, plane.InstallCRDObjects(crd)
+	return e.InstallCRDObjects(crd)
 }
 
 // adoptedCheck returns an in-tree check with a template that requests adoption. adoptedV1beta1Check returns the same check in the older version.
@@ -105,7 +99,7 @@ func (b *bench) stored(t *testing.T, name, patch string) *unstructured.Unstructu
 	g := NewWithT(t)
 	written := patched(g, adoptedCheck(g), patch)
 	written.SetName(name)
-	g.Expect(b.admin.Create(t.Context(), written)).To(Succeed())
+	g.Expect(b.API.Create(t.Context(), written)).To(Succeed())
 	return written
 }
 
@@ -182,7 +176,7 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 		g.Expect(tryCreate(ctx, harmless, thing)).To(MatchError(ContainSubstring("things.a.b")))
 		g.Expect(tryCreate(ctx, harmless, plural(thing, "Thing=harmless"))).To(Succeed())
 		for _, nonsense := range []string{"nonsense", "Thing=", "Thing=harmless,Thing=others"} {
-			g.Expect(tryCreate(ctx, b.admin, plural(thing, nonsense))).To(MatchError(ContainSubstring("must list Kind=plural, each kind once")), nonsense)
+			g.Expect(tryCreate(ctx, b.API, plural(thing, nonsense))).To(MatchError(ContainSubstring("must list Kind=plural, each kind once")), nonsense)
 		}
 		there := b.stored(t, "by-stealth", "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}}, spec: {remediation: {templateRef: {apiVersion: a.b/v1, kind: ThingTemplate}}}}")
 		for _, then := range []string{"null", "Thing=secrets", "Other=harmless"} {
@@ -205,7 +199,7 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 	t.Run("check that is being deleted", func(t *testing.T) {
 		g := NewWithT(t)
 		deleted := b.stored(t, "being-deleted", "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}, finalizers: [remedy.cluster.x-k8s.io/cleanup]}}")
-		g.Expect(b.admin.Delete(ctx, deleted)).To(Succeed())
+		g.Expect(b.API.Delete(ctx, deleted)).To(Succeed())
 		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(deleted), deleted)).To(Succeed())
 		g.Expect(unprivileged.Update(ctx, patched(g, deleted, "{metadata: {finalizers: null, annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
 	})
@@ -248,14 +242,14 @@ func TestTemplatesPolicy_TopologyController_IsNotDenied(t *testing.T) {
 	g.Expect(impostor.Update(ctx, patched(g, declined, "{spec: {selector: {matchLabels: {a: b}}}}"), client.DryRunAll)).To(Succeed())
 	g.Expect(impostor.Update(ctx, patched(g, declined, noAdoption), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)))
 	generated := withName(adoptedCheck(g), "generated")
-	g.Expect(b.admin.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
+	g.Expect(b.API.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
 	asked := patched(g, generated, "{metadata: {annotations: {"+remedyv1.AdoptAnnotation+": 'true', cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io}}}")
-	g.Expect(b.admin.Update(ctx, asked)).To(Succeed())
+	g.Expect(b.API.Update(ctx, asked)).To(Succeed())
 
 	changed := fromTopology(g, "generated", "OtherTemplate")
 	g.Expect(apply(impostor, changed, client.DryRunAll)).To(MatchError(ContainSubstring("others." + infrastructure)))
 	g.Expect(apply(capi, changed)).To(Succeed())
-	g.Expect(b.admin.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
+	g.Expect(b.API.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
 	g.Expect(generated.GetAnnotations()).To(And(HaveKeyWithValue(remedyv1.AdoptAnnotation, "true"), HaveKey("cluster.x-k8s.io/paused")),
 		"the topology controller keeps annotations of other field managers")
 }
@@ -270,7 +264,7 @@ func TestManagerPolicy_CheckDeletedOrSpecChanged_IsDenied(t *testing.T) {
 	person, _ := b.may(t, "a-person:renamed", everything)
 	ctx := t.Context()
 	own := example(t, machinesMinimal)
-	g.Expect(b.admin.Create(ctx, own)).To(Succeed())
+	g.Expect(b.API.Create(ctx, own)).To(Succeed())
 	for _, check := range []*unstructured.Unstructured{b.stored(t, "core", "{}"), own} {
 		of := check.GetAPIVersion()
 		remove := func(c client.Client) error { return c.Delete(ctx, check.DeepCopy(), client.DryRunAll) }
@@ -299,7 +293,7 @@ func TestTakeOverPolicy_UnknownValue_Warns(t *testing.T) {
 		g.Expect(editor.Update(ctx, patched(g, there, "{metadata: {annotations: {"+remedyv1.AdoptAnnotation+": "+value+"}}}"), client.DryRunAll)).To(Succeed(), "the policy only warns")
 		return warned.take()
 	}
-	g.Eventually(func() string { return warningFor("'yes'") }, patience).Should(ContainSubstring(`has the unknown value "yes", which is ignored: set "true" or "false"`))
+	g.Eventually(func() string { return warningFor("'yes'") }).Should(ContainSubstring(`has the unknown value "yes", which is ignored: set "true" or "false"`))
 	for _, value := range []string{"'True'", "''", "on-monday"} {
 		g.Expect(warningFor(value)).To(ContainSubstring("which is ignored"), value)
 	}
@@ -327,7 +321,7 @@ spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevC
 		g.Expect(tryCreate(t.Context(), editor, patched(g, classless, patch))).To(Succeed(), "the policy only warns")
 		return warned.take()
 	}
-	g.Eventually(func() string { return warningFor("{}") }, patience).Should(ContainSubstring("this Cluster has no topology: annotate each MachineHealthCheck instead"))
+	g.Eventually(func() string { return warningFor("{}") }).Should(ContainSubstring("this Cluster has no topology: annotate each MachineHealthCheck instead"))
 	g.Expect(warningFor("{spec: {topology: {classRef: {name: quick-start}, version: v1.35.0}}}")).To(BeEmpty())
 	g.Expect(warningFor("{metadata: {annotations: {" + remedyv1.AdoptAnnotation + ": 'false'}}}")).To(BeEmpty())
 }

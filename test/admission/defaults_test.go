@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -34,11 +33,6 @@ func defaultPace() remedyv1.Pace {
 
 // The schema has no default for a limit, because that would exclude the fields that are alternatives.
 func TestDefaults_OfSchema_EqualGoConstants(t *testing.T) {
-	scheme := runtime.NewScheme()
-	NewWithT(t).Expect(remedyv1.AddToScheme(scheme)).To(Succeed())
-	typed, err := client.New(cp.Admin, client.Options{Scheme: scheme})
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-
 	t.Run("MachineHealthCheck", func(t *testing.T) {
 		g := NewWithT(t)
 		check := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "defaults"}, Spec: remedyv1.MachineHealthCheckSpec{
@@ -48,7 +42,7 @@ func TestDefaults_OfSchema_EqualGoConstants(t *testing.T) {
 		wanted.NodeStartupTimeout = duration(remedyv1.DefaultNodeStartupTimeout)
 		wanted.NodeGoneTimeout = duration(remedyv1.DefaultNodeGoneTimeout)
 		wanted.Pace = defaultPace()
-		g.Expect(typed.Create(t.Context(), check, client.DryRunAll)).To(Succeed())
+		g.Expect(cp.API.Create(t.Context(), check, client.DryRunAll)).To(Succeed())
 		g.Expect(check.Spec).To(BeComparableTo(*wanted))
 	})
 	t.Run("NodeHealthCheck", func(t *testing.T) {
@@ -65,7 +59,7 @@ func TestDefaults_OfSchema_EqualGoConstants(t *testing.T) {
 		}
 		wanted.TemplateLocation = remedyv1.DefaultTemplateLocation
 		wanted.Pace = defaultPace()
-		g.Expect(typed.Create(t.Context(), check, client.DryRunAll)).To(Succeed())
+		g.Expect(cp.API.Create(t.Context(), check, client.DryRunAll)).To(Succeed())
 		g.Expect(check.Spec).To(BeComparableTo(*wanted))
 	})
 }

@@ -6,11 +6,9 @@ package admission_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,39 +17,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 const crdFolder = "../../config/crd/bases"
 
-// patience is how long a test waits for an expected result. It is no limit for the performance.
-const patience = 5 * time.Minute
+var cp = testenv.Shared(controlplane.Management, testenv.RemedyKinds)
 
-var (
-	cp    *controlplane.ControlPlane
-	admin client.Client
-)
-
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	var err error
-	if cp, err = controlplane.Lease(context.Background(), controlplane.Management); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer cp.Stop()
-	defer stopBench()
-	if err = cp.InstallCRDs(crdFolder); err == nil {
-		admin, err = cp.Client()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { testenv.Main(m, cp) }
 
 // example reads an object from testdata.
 func example(t *testing.T, name string) *unstructured.Unstructured {

@@ -40,7 +40,7 @@ func TestManagerPolicy_OtherChangeOfMachine_IsDenied(t *testing.T) {
 	manager, others := b.manager(t), b.others(t)
 	m := machine("machine-1")
 	m.SetAnnotations(map[string]string{"example.com/a": "b", "remedy.cluster.x-k8s.io/failed-remediations": "1"})
-	g.Expect(b.admin.Create(t.Context(), m)).To(Succeed())
+	g.Expect(b.API.Create(t.Context(), m)).To(Succeed())
 	untilPoliciesWork(g, func() error { return tryUpdate(t, manager, m, "{metadata: {labels: {a: b}}}") }, onlyOtherChanges)
 	for patch, words := range map[string]string{
 		"{metadata: {annotations: {example.com/a: c}}}": theManager + "sets only annotations with the prefix remedy.cluster.x-k8s.io/, not example.com/a",
@@ -74,7 +74,7 @@ func TestManagerPolicy_OtherChangeOfNode_IsDenied(t *testing.T) {
 		"example.com/a": "b", "remedy.cluster.x-k8s.io/failed-remediations": "1", "remedy.cluster.x-k8s.io/skip-remediation": "",
 		"remediation.medik8s.io/manually-confirmed-healthy": "",
 	})
-	g.Expect(b.admin.Create(t.Context(), n)).To(Succeed())
+	g.Expect(b.API.Create(t.Context(), n)).To(Succeed())
 	const (
 		sets    = theManager + "sets only the annotations of a Node with its remediation history, not "
 		removes = theManager + "removes only the annotations of a Node with its remediation history and remediation.medik8s.io/manually-confirmed-healthy, not "
@@ -125,10 +125,10 @@ func TestManagerPolicy_OtherChangeOfNodeCheck_IsDenied(t *testing.T) {
 	b := policyBench(t)
 	manager, others := b.manager(t), b.others(t)
 	check := patched(g, example(t, nodes), "{metadata: {name: by-another-user, labels: {a: b}, annotations: {example.com/a: b}, finalizers: [example.com/keep]}}")
-	g.Expect(b.admin.Create(t.Context(), check)).To(Succeed())
+	g.Expect(b.API.Create(t.Context(), check)).To(Succeed())
 	t.Cleanup(func() {
 		free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		g.Expect(b.admin.Patch(context.Background(), check.DeepCopy(), free)).To(Succeed())
+		g.Expect(b.API.Patch(context.Background(), check.DeepCopy(), free)).To(Succeed())
 	})
 	const (
 		annotations = theManager + "changes only annotations of its own and its own pause of a check"
@@ -170,7 +170,7 @@ func TestManagerPolicy_OtherChangeOfNodeCheck_IsDenied(t *testing.T) {
 	}
 	// A label of a user stays.
 	moved := patched(g, check, "{metadata: {labels: {clusterctl.cluster.x-k8s.io/move: ''}}}")
-	g.Expect(b.admin.Update(t.Context(), moved)).To(Succeed())
+	g.Expect(b.API.Update(t.Context(), moved)).To(Succeed())
 	removed := "{metadata: {labels: {clusterctl.cluster.x-k8s.io/move: null}}}"
 	g.Expect(tryUpdate(t, manager, moved, removed)).To(MatchError(HaveSuffix(labels)))
 }

@@ -5,7 +5,6 @@ package admission_test
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,12 +35,12 @@ func TestManualNodeRemediationPolicy_NoDelete_Warns(t *testing.T) {
 	ctx := t.Context()
 	editor, warned := b.may(t, "editor", nodeEditor)
 	n := node()
-	g.Expect(b.admin.Create(ctx, n)).To(Succeed())
+	g.Expect(b.API.Create(ctx, n)).To(Succeed())
 	g.Eventually(func(g Gomega) string {
 		g.Expect(tryUpdate(t, editor, n, nodeByHand)).To(Succeed(), "the policy only warns")
 		return warned.take()
-	}, patience, 50*time.Millisecond).Should(HaveSuffix(notAllowedToDeleteNode))
-	g.Eventually(b.audited, patience).
+	}).Should(HaveSuffix(notAllowedToDeleteNode))
+	g.Eventually(b.audited).
 		Should(And(ContainSubstring("validation.policy.admission.k8s.io/validation_failure"), ContainSubstring("remedy-system-manual-node-remediation")))
 	g.Expect(editor.Status().Update(ctx, patched(g, n, nodeByHand), client.DryRunAll)).To(Succeed())
 	g.Expect(warned.take()).To(HaveSuffix(notAllowedToDeleteNode), "an update of the status can also set it")
@@ -56,12 +55,12 @@ func TestManualNodeRemediationPolicy_NoDelete_Warns(t *testing.T) {
 	}
 
 	marked := patched(g, n, nodeByHand)
-	g.Expect(b.admin.Update(ctx, marked)).To(Succeed())
+	g.Expect(b.API.Update(ctx, marked)).To(Succeed())
 	for change, warns := range map[string]bool{"a: b": false, "remedy.cluster.x-k8s.io/remediate-node: null": false, "remedy.cluster.x-k8s.io/remediate-node: x": true} {
 		g.Expect(tryUpdate(t, editor, marked, "{metadata: {annotations: {"+change+"}}}")).To(Succeed(), change)
 		g.Expect(warned.take() != "").To(Equal(warns), change)
 	}
-	g.Expect(b.admin.Delete(ctx, n)).To(Succeed())
+	g.Expect(b.API.Delete(ctx, n)).To(Succeed())
 	g.Expect(tryCreate(ctx, editor, patched(g, node(), nodeByHand))).To(Succeed())
 	g.Expect(warned.take()).To(HaveSuffix(notAllowedToDeleteNode), "also on creation")
 }
@@ -73,7 +72,7 @@ func TestDenyComponent_NoDelete_DeniesNodeRemediation(t *testing.T) {
 	editor, _ := b.may(t, "editor", nodeEditor)
 	deletes, _ := b.may(t, "deletes", nodeEditor, to("delete", "", "nodes"))
 	n := node()
-	g.Expect(b.admin.Create(t.Context(), n)).To(Succeed())
+	g.Expect(b.API.Create(t.Context(), n)).To(Succeed())
 	untilPoliciesWork(g, func() error { return tryUpdate(t, editor, n, nodeByHand) }, notAllowedToDeleteNode)
 	g.Expect(editor.Status().Update(t.Context(), patched(g, n, nodeByHand), client.DryRunAll)).To(MatchError(HaveSuffix(notAllowedToDeleteNode)))
 	g.Expect(tryUpdate(t, deletes, n, nodeByHand)).To(Succeed())
@@ -103,7 +102,7 @@ func TestTemplatesPolicy_NodeCheck_NeedsPermissions(t *testing.T) {
 	g.Expect(tryCreate(ctx, keeper, check)).To(Succeed())
 
 	written := withName(check.DeepCopy(), "written-by-another-user")
-	g.Expect(b.admin.Create(ctx, written)).To(Succeed())
+	g.Expect(b.API.Create(ctx, written)).To(Succeed())
 	for _, patch := range []string{
 		"{pauseRequests: [c, b, a]}", "{mode: Observe}", "{maxUnhealthy: 9%}", "{maxInFlight: 1}",
 		"{mode: Observe, maxInFlight: 1, pauseRequests: [a, b, c], maxUnhealthy: 0%}",
@@ -124,6 +123,6 @@ func TestTemplatesPolicy_NodeCheck_NeedsPermissions(t *testing.T) {
 		g.Expect(tryUpdate(t, unprivileged, written, changed)).To(MatchError(ContainSubstring(" in namespace "+change+": ")), patch)
 	}
 	observing := patched(g, withName(check.DeepCopy(), "observing"), "{spec: {mode: Observe}}")
-	g.Expect(b.admin.Create(ctx, observing)).To(Succeed())
+	g.Expect(b.API.Create(ctx, observing)).To(Succeed())
 	g.Expect(tryUpdate(t, unprivileged, observing, "{spec: {mode: Enforce}}")).To(MatchError(HaveSuffix(words)))
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 	"text/tabwriter"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files with the output of kubectl")
@@ -90,7 +88,7 @@ func createListedChecks(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: outputNamespace}}
-	g.Expect(client.IgnoreAlreadyExists(admin.Create(t.Context(), namespace))).To(Succeed())
+	g.Expect(client.IgnoreAlreadyExists(cp.API.Create(t.Context(), namespace))).To(Succeed())
 	for _, kind := range []string{"full-machines", "full-nodes"} {
 		reported := createForOutput(t, kind+"-template", "with-a-status")
 		status := example(t, kind+"-status").Object
@@ -99,7 +97,7 @@ func createListedChecks(t *testing.T) {
 			"message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
 		})
 		reported.Object["status"] = status
-		g.Expect(admin.Status().Update(t.Context(), reported)).To(Succeed())
+		g.Expect(cp.API.Status().Update(t.Context(), reported)).To(Succeed())
 		createForOutput(t, kind+"-escalation", "without-a-status")
 	}
 }
@@ -112,7 +110,7 @@ func createForOutput(t *testing.T, from, name string) *unstructured.Unstructured
 	if object.GetNamespace() != "" {
 		object.SetNamespace(outputNamespace)
 	}
-	createUntilEnd(t, admin, object)
+	createUntilEnd(t, cp.API, object)
 	return object
 }
 
@@ -121,8 +119,7 @@ func createForOutput(t *testing.T, from, name string) *unstructured.Unstructured
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	g := NewWithT(t)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(cp.WriteKubeconfig(controlplane.User{Name: "reader", Groups: []string{"system:masters"}}, kubeconfig)).To(Succeed())
+	kubeconfig := cp.Kubeconfig(t)
 	var out bytes.Buffer
 	g.Eventually(func() error {
 		var stderr bytes.Buffer
@@ -133,7 +130,7 @@ func kubectl(t *testing.T, args ...string) string {
 			return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
 		}
 		return nil
-	}, patience, time.Second).Should(Succeed())
+	}).Should(Succeed())
 	return out.String()
 }
 

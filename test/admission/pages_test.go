@@ -58,10 +58,10 @@ func TestPages_Manifests_AreAccepted(t *testing.T) {
 	b := withMetal3(t)
 	g.Expect(b.InstallCRDObjects(remediator.FenceAgents.CRDs()...)).To(Succeed())
 	elsewhere := patched(g, example(t, machinesMinimal), "{spec: {remediationTemplate: {namespace: other}}}")
-	untilPoliciesWork(g, func() error { return tryCreate(t.Context(), b.admin, elsewhere) }, "must be in the namespace of the check")
+	untilPoliciesWork(g, func() error { return tryCreate(t.Context(), b.API, elsewhere) }, "must be in the namespace of the check")
 	// The others are in the namespace default.
 	remediating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "remediation"}}
-	g.Expect(client.IgnoreAlreadyExists(b.admin.Create(t.Context(), remediating))).To(Succeed())
+	g.Expect(client.IgnoreAlreadyExists(b.API.Create(t.Context(), remediating))).To(Succeed())
 	files, err := filepath.Glob(pages)
 	g.Expect(err).ToNot(HaveOccurred())
 	kinds := map[string]int{}
@@ -73,7 +73,7 @@ func TestPages_Manifests_AreAccepted(t *testing.T) {
 			for _, block := range yamlBlock.FindAllSubmatch(text, -1) {
 				for _, object := range manifestsIn(g, string(block[1])) {
 					kinds[object.GetKind()]++
-					g.Expect(client.IgnoreAlreadyExists(tryCreate(t.Context(), b.admin, object))).To(Succeed(), string(block[1]))
+					g.Expect(client.IgnoreAlreadyExists(tryCreate(t.Context(), b.API, object))).To(Succeed(), string(block[1]))
 				}
 			}
 		})

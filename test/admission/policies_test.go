@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,7 +41,7 @@ func to(verbs, group, resources string) rbacv1.PolicyRule {
 
 // untilPoliciesWork waits until the API server enforces new policies. The policies must deny the attempt.
 func untilPoliciesWork(g Gomega, attempt func() error, words string) {
-	g.Eventually(attempt, patience, 50*time.Millisecond).Should(MatchError(ContainSubstring(words)))
+	g.Eventually(attempt).Should(MatchError(ContainSubstring(words)))
 }
 
 const (
@@ -121,7 +120,7 @@ func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 		g := NewWithT(t)
 		written := mhc.DeepCopy()
 		written.SetName("written-by-another-user")
-		g.Expect(b.admin.Create(ctx, written)).To(Succeed())
+		g.Expect(b.API.Create(ctx, written)).To(Succeed())
 		change := func(c client.Client, patch string) error {
 			return c.Update(ctx, patched(g, written, patch), client.DryRunAll)
 		}
@@ -134,7 +133,7 @@ func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 	t.Run("extended and reduced", func(t *testing.T) {
 		g := NewWithT(t)
 		written := patched(g, mhc, "{metadata: {name: extended}, spec: {maxUnhealthy: 40%, maxInFlight: 2, pauseRequests: [a, b]}}")
-		g.Expect(b.admin.Create(ctx, written)).To(Succeed())
+		g.Expect(b.API.Create(ctx, written)).To(Succeed())
 		for _, patch := range []string{
 			"{pauseRequests: [c, b, a]}", "{mode: Observe}", "{maxUnhealthy: 40%}", "{maxUnhealthy: 9%}", "{maxInFlight: 1}",
 			"{mode: Observe, maxInFlight: 1, pauseRequests: [a, b, c], maxUnhealthy: 0%}",
@@ -151,7 +150,7 @@ func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 			g.Expect(metal.Update(ctx, changed, client.DryRunAll)).To(Succeed(), patch)
 		}
 		observing := patched(g, mhc, "{metadata: {name: observing}, spec: {mode: Observe}}")
-		g.Expect(b.admin.Create(ctx, observing)).To(Succeed())
+		g.Expect(b.API.Create(ctx, observing)).To(Succeed())
 		g.Expect(unprivileged.Update(ctx, patched(g, observing, "{spec: {mode: Enforce}}"), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)))
 		g.Expect(unprivileged.Update(ctx, patched(g, observing, "{spec: {maxInFlight: 3}}"), client.DryRunAll)).To(Succeed(), "there was no limit")
 		g.Expect(unprivileged.Update(ctx, patched(g, observing, "{spec: {maxUnhealthy: 3}}"), client.DryRunAll)).To(
@@ -168,7 +167,7 @@ func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 		g.Expect(tryCreate(ctx, proxies, plural("Bar=bars, FooProxy=fooproxies"))).To(Succeed())
 		g.Expect(tryCreate(ctx, proxies, plural("XFooProxy=fooproxies"))).To(MatchError(ContainSubstring("fooproxys.a.b")), "the kind must match completely")
 		for _, nonsense := range []string{"nonsense", "FooProxy=", "=fooproxies", "FooProxy=fooproxies,FooProxy=others", "FooProxy=Foo Proxies"} {
-			g.Expect(tryCreate(ctx, b.admin, plural(nonsense))).To(MatchError(ContainSubstring("must list Kind=plural, each kind once")), nonsense)
+			g.Expect(tryCreate(ctx, b.API, plural(nonsense))).To(MatchError(ContainSubstring("must list Kind=plural, each kind once")), nonsense)
 		}
 	})
 	t.Run("changed annotation", func(t *testing.T) {
@@ -186,24 +185,24 @@ func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 		g := NewWithT(t)
 		b.withoutPolicy(t, "remedy-system-templates", func() error {
 			stored := patched(g, mhc, "{metadata: {name: stored-before, finalizers: [example.com/x], annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}, spec: {remediationTemplate: {namespace: other}}}")
-			return client.IgnoreAlreadyExists(b.admin.Create(ctx, stored))
+			return client.IgnoreAlreadyExists(b.API.Create(ctx, stored))
 		})
 		untilPoliciesWork(g, func() error { return tryCreate(ctx, unprivileged, mhc) }, "this check requires permission to create")
 		stored := mhc.DeepCopy()
 		stored.SetName("stored-before")
 		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
 		g.Expect(unprivileged.Update(ctx, patched(g, stored, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
-		g.Expect(b.admin.Delete(ctx, stored)).To(Succeed())
+		g.Expect(b.API.Delete(ctx, stored)).To(Succeed())
 		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
 		g.Expect(unprivileged.Update(ctx, patched(g, stored, "{metadata: {finalizers: null, annotations: null}}"))).To(Succeed())
-		g.Expect(apierrors.IsNotFound(b.admin.Get(ctx, client.ObjectKeyFromObject(stored), stored))).To(BeTrue())
+		g.Expect(apierrors.IsNotFound(b.API.Get(ctx, client.ObjectKeyFromObject(stored), stored))).To(BeTrue())
 	})
 	t.Run("other namespace", func(t *testing.T) {
 		g := NewWithT(t)
 		words := "the template of a MachineHealthCheck must be in the namespace of the check: remove its namespace"
-		g.Expect(tryCreate(ctx, b.admin, patched(g, mhc, "{spec: {remediationTemplate: {namespace: other}}}"))).To(MatchError(ContainSubstring(words)))
-		g.Expect(tryCreate(ctx, b.admin, patched(g, mhc, "{spec: {remediationTemplate: {namespace: default}}}"))).To(Succeed())
-		g.Expect(tryCreate(ctx, b.admin, nhc)).To(Succeed(), "a NodeHealthCheck has no namespace")
+		g.Expect(tryCreate(ctx, b.API, patched(g, mhc, "{spec: {remediationTemplate: {namespace: other}}}"))).To(MatchError(ContainSubstring(words)))
+		g.Expect(tryCreate(ctx, b.API, patched(g, mhc, "{spec: {remediationTemplate: {namespace: default}}}"))).To(Succeed())
+		g.Expect(tryCreate(ctx, b.API, nhc)).To(Succeed(), "a NodeHealthCheck has no namespace")
 	})
 }
 
@@ -234,14 +233,14 @@ func TestManualRemediationPolicy_NoDeletePermission_Warns(t *testing.T) {
 	owner, ownerWarnings := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
 	ctx := t.Context()
 	m := machine("machine-1")
-	g.Expect(b.admin.Create(ctx, m)).To(Succeed())
+	g.Expect(b.API.Create(ctx, m)).To(Succeed())
 	ask := func(c client.Client) error { return c.Update(ctx, patched(g, m, byHand), client.DryRunAll) }
 
 	g.Eventually(func() string {
 		g.Expect(ask(editor)).To(Succeed(), "the policy only warns")
 		return warned.take()
-	}, patience, 50*time.Millisecond).Should(ContainSubstring(notAllowedToDelete))
-	g.Eventually(b.audited, patience).
+	}).Should(ContainSubstring(notAllowedToDelete))
+	g.Eventually(b.audited).
 		Should(And(ContainSubstring("validation.policy.admission.k8s.io/validation_failure"), ContainSubstring("remedy-system-manual-remediation")))
 	g.Expect(ask(owner)).To(Succeed())
 	g.Expect(ownerWarnings.take()).To(BeEmpty())
@@ -256,7 +255,7 @@ func TestManualRemediationPolicy_NoDeletePermission_Warns(t *testing.T) {
 	g.Expect(editor.Update(ctx, patched(g, m, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 	g.Expect(warned.take()).To(BeEmpty(), "the policy ignores other changes")
 	marked := patched(g, m, byHand)
-	g.Expect(b.admin.Update(ctx, marked)).To(Succeed())
+	g.Expect(b.API.Update(ctx, marked)).To(Succeed())
 	g.Expect(editor.Update(ctx, patched(g, marked, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 	g.Expect(warned.take()).To(BeEmpty(), "the annotation is not new")
 }
@@ -269,7 +268,7 @@ func TestDenyComponent_NoDeletePermission_DeniesRemediation(t *testing.T) {
 	owner, _ := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
 	ctx := t.Context()
 	m := machine("machine-1")
-	g.Expect(b.admin.Create(ctx, m)).To(Succeed())
+	g.Expect(b.API.Create(ctx, m)).To(Succeed())
 	untilPoliciesWork(g, func() error { return editor.Update(ctx, patched(g, m, byHand), client.DryRunAll) }, notAllowedToDelete)
 	g.Expect(owner.Update(ctx, patched(g, m, byHand), client.DryRunAll)).To(Succeed())
 	g.Expect(editor.Update(ctx, patched(g, m, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
@@ -290,7 +289,7 @@ func TestOwnerRemediationPolicy_NoDeletePermission_IsDenied(t *testing.T) {
 	g.Expect(tryCreate(ctx, tenant, patched(g, adoptedCheck(g), "{spec: {remediation: null}}"))).To(Succeed(), "in-tree checks are not matched")
 	g.Expect(warned.take()).To(BeEmpty())
 	g.Expect(tryCreate(ctx, platform, byOwner)).To(Succeed())
-	g.Expect(b.admin.Create(ctx, byOwner)).To(Succeed())
+	g.Expect(b.API.Create(ctx, byOwner)).To(Succeed())
 	change := func(c client.Client, patch string) error {
 		return c.Update(ctx, patched(g, byOwner, patch), client.DryRunAll)
 	}
@@ -300,6 +299,6 @@ func TestOwnerRemediationPolicy_NoDeletePermission_IsDenied(t *testing.T) {
 		g.Expect(change(platform, "{spec: "+patch+"}")).To(Succeed(), patch)
 	}
 	template := example(t, machinesMinimal)
-	g.Expect(b.admin.Create(ctx, withName(template, "template"))).To(Succeed())
+	g.Expect(b.API.Create(ctx, withName(template, "template"))).To(Succeed())
 	g.Expect(tenant.Update(ctx, patched(g, template, "{spec: {remediationTemplate: null}}"), client.DryRunAll)).To(MatchError(ContainSubstring(words)))
 }

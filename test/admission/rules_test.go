@@ -58,7 +58,7 @@ func TestRules_Row_IsAcceptedOrRejected(t *testing.T) {
 func TestRules_SeveralBroken_AllAreReported(t *testing.T) {
 	g := NewWithT(t)
 	patch := "{spec: {maxUnhealthy: 140%, unhealthyRange: '[5-3]', stormCooldownDuration: soon}}"
-	g.Expect(tryCreate(t.Context(), admin, patched(g, example(t, nodesMinimal), patch))).
+	g.Expect(tryCreate(t.Context(), cp.API, patched(g, example(t, nodesMinimal), patch))).
 		To(MatchError(And(ContainSubstring(notALimit), ContainSubstring(notARange), ContainSubstring(notADuration))))
 }
 
@@ -72,12 +72,12 @@ func try(t *testing.T, r row) error {
 	g := NewWithT(t)
 	good := example(t, r.base)
 	if !r.update {
-		return tryCreate(t.Context(), admin, patched(g, good, r.patch))
+		return tryCreate(t.Context(), cp.API, patched(g, good, r.patch))
 	}
 	good.SetName("exists-" + good.GetName())
-	g.Expect(admin.Create(t.Context(), good)).To(Succeed())
-	defer func() { g.Expect(admin.Delete(context.Background(), good)).To(Succeed()) }()
-	return admin.Update(t.Context(), patched(g, good, r.patch), client.DryRunAll)
+	g.Expect(cp.API.Create(t.Context(), good)).To(Succeed())
+	defer func() { g.Expect(cp.API.Delete(context.Background(), good)).To(Succeed()) }()
+	return cp.API.Update(t.Context(), patched(g, good, r.patch), client.DryRunAll)
 }
 
 func patched(g Gomega, good *unstructured.Unstructured, patch string) *unstructured.Unstructured {

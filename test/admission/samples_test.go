@@ -75,7 +75,7 @@ func TestSamples_Created_AreAccepted(t *testing.T) {
 			g := NewWithT(t)
 			templates := map[string]bool{}
 			for _, sample := range manifestsIn(g, string(readSample(t, name))) {
-				g.Expect(tryCreate(t.Context(), b.admin, sample)).To(Succeed())
+				g.Expect(tryCreate(t.Context(), b.API, sample)).To(Succeed())
 
 				key := sample.GetKind() + " " + sample.GetName()
 				g.Expect(taken).ToNot(HaveKey(key), "two samples have the same name")

@@ -44,9 +44,9 @@ func TestSchema_BrokenConstraint_IsRejected(t *testing.T) {
 			walk(&spec, []any{"spec"}, &found)
 			examples := []*unstructured.Unstructured{example(t, prefix+"-template"), example(t, prefix+"-escalation")}
 			for _, good := range examples {
-				NewWithT(t).Expect(tryCreate(t.Context(), admin, good)).To(Succeed())
+				NewWithT(t).Expect(tryCreate(t.Context(), cp.API, good)).To(Succeed())
 			}
-			breakAll(t, found, examples, func(object *unstructured.Unstructured) error { return tryCreate(t.Context(), admin, object) })
+			breakAll(t, found, examples, func(object *unstructured.Unstructured) error { return tryCreate(t.Context(), cp.API, object) })
 		})
 		t.Run(kind+" status", func(t *testing.T) {
 			g := NewWithT(t)
@@ -54,10 +54,10 @@ func TestSchema_BrokenConstraint_IsRejected(t *testing.T) {
 			walk(&status, []any{"status"}, &found)
 			object := example(t, prefix+"-template")
 			object.SetName("status-of-all")
-			createUntilEnd(t, admin, object)
+			createUntilEnd(t, cp.API, object)
 			object.Object["status"] = example(t, prefix+"-status").Object
 			write := func(changed *unstructured.Unstructured) error {
-				return admin.Status().Update(t.Context(), changed.DeepCopy(), client.DryRunAll)
+				return cp.API.Status().Update(t.Context(), changed.DeepCopy(), client.DryRunAll)
 			}
 			g.Expect(write(object)).To(Succeed())
 			breakAll(t, found, []*unstructured.Unstructured{object}, write)

@@ -16,11 +16,11 @@ import (
 // A tenant may write in-tree checks, but not create requests. An administrator has annotated the Cluster, so that the manager adopts the
 // checks of its topology. The manager must not create requests for the check of the tenant.
 func TestAdoptionByCluster_CheckOfTenant_IsNotAdopted(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	cluster := object(g, someCluster)
 	cluster.SetAnnotations(map[string]string{remedyv1.AdoptAnnotation: "true"})
-	g.Expect(admin.Create(ctx, cluster)).To(Succeed())
+	g.Expect(plane.API.Create(ctx, cluster)).To(Succeed())
 	attacker := tenant(t, teamA, rule("create,get,patch,update", "cluster.x-k8s.io", "machinehealthchecks"))
 	written := object(g, inTreeCheck)
 	g.Expect(attacker.Create(ctx, written)).To(Succeed(), "the in-tree controller reconciles it")
@@ -35,14 +35,14 @@ func TestAdoptionByCluster_CheckOfTenant_IsNotAdopted(t *testing.T) {
 	generated := forged
 	generated.SetName("generated")
 	generated.SetFinalizers(nil)
-	g.Expect(admin.Create(ctx, generated)).To(Succeed())
+	g.Expect(plane.API.Create(ctx, generated)).To(Succeed())
 	for _, check := range []*unstructured.Unstructured{written, generated} {
-		g.Expect(admin.Status().Patch(ctx, check, merge(notPaused))).To(Succeed())
+		g.Expect(plane.API.Status().Patch(ctx, check, merge(notPaused))).To(Succeed())
 	}
-	startManager(t)
+	plane.StartManager(t)
 	pause := func(check client.Object) func() (string, error) {
 		return func() (string, error) {
-			err := admin.Get(ctx, client.ObjectKeyFromObject(check), check)
+			err := plane.API.Get(ctx, client.ObjectKeyFromObject(check), check)
 			return check.GetAnnotations()["cluster.x-k8s.io/paused"], err
 		}
 	}

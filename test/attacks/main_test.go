@@ -16,7 +16,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,14 +27,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
-
-// patience is how long a test waits for an expected result. It is no limit for the performance.
-const patience = 2 * time.Minute
 
 // teamA is the namespace of the tenant that attacks, teamB that of another one.
 const (
@@ -43,37 +37,17 @@ const (
 	teamB = "team-b"
 )
 
-var (
-	// plane is the control plane of all tests here, which do not run in parallel. No other package uses it: policies apply to a whole cluster.
-	plane *controlplane.ControlPlane
-	admin client.Client
-	// startPlane starts it when the first test needs it.
-	startPlane = sync.OnceValue(func() error { return install(context.Background(), "../../config/default") })
-	// manager is the path of the manager.
-	manager      string
-	buildFolder  string
-	buildManager = sync.OnceValue(func() (err error) {
-		manager, err = instance.Build(context.Background(), buildFolder)
-		return err
-	})
-)
+// plane is the control plane of the tests here without a stage, which do not run in parallel. No other package uses it: policies apply to a
+// whole cluster.
+var plane = testenv.New(installation("../../config/default")...)
 
 func TestMain(m *testing.M) {
-	var err error
-	if buildFolder, err = os.MkdirTemp("", "remedy-attacks-"); err != nil {
+	if code := testenv.Main(m); code != 0 {
+		return
+	}
+	if err := writeOutcomes(os.Getenv("REMEDY_ATTACKS")); err != nil {
 		panic(err)
 	}
-	code := stage.Main(m)
-	if plane != nil {
-		plane.Stop()
-	}
-	_ = os.RemoveAll(buildFolder)
-	if code == 0 {
-		if err := writeOutcomes(os.Getenv("REMEDY_ATTACKS")); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(code)
 }
 
 // outcomes are the lines of all attacks that were performed. Some tests run in parallel.
@@ -105,66 +79,26 @@ func writeOutcomes(file string) error {
 	return errors.WithStack(os.WriteFile(file, []byte(strings.Join(outcomes.lines, "\n")+"\n"), 0o600))
 }
 
-// installation starts the control plane and installs the product. It deletes the checks, Machines and Clusters of the tenants at the end of
-// the test.
-func installation(t *testing.T) *WithT {
+// installed starts the control plane with the product. It deletes the checks, Machines and Clusters of the tenants at the end of the test.
+func installed(t *testing.T) *WithT {
 	t.Helper()
 	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
-	g.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	g.Expect(startPlane()).To(Succeed())
+	plane.Use(t)
 	t.Cleanup(func() { g.Expect(deleteAll(context.Background())).To(Succeed()) })
 	return g
 }
 
-// install starts a control plane and installs a kustomization of the product.
-func install(ctx context.Context, kustomization string) (err error) {
-	if plane, err = controlplane.Start(ctx); err != nil {
-		return err
+// installation installs what a release contains, from a kustomization, and the ClusterRole that docs/install.md shows for Metal3.
+func installation(kustomization string) []testenv.Step {
+	return []testenv.Step{
+		testenv.ClusterAPIKinds("clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"),
+		testenv.RemediationKinds(remediator.Metal3), testenv.Namespaces(teamA, teamB), testenv.Kustomization(kustomization),
+		aggregateRoles, awaitPolicies,
 	}
-	if admin, err = plane.Client(); err != nil {
-		return err
-	}
-	installProduct := func(ctx context.Context) error { return installProduct(ctx, kustomization) }
-	for _, step := range []func(context.Context) error{installCRDs, createNamespaces, installProduct, aggregateRoles, awaitPolicies} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func installCRDs(ctx context.Context) error {
-	folder, err := controlplane.ClusterAPICRDs(ctx)
-	if err != nil {
-		return err
-	}
-	var files []string
-	for _, kind := range []string{"clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"} {
-		files = append(files, filepath.Join(folder, "cluster.x-k8s.io_"+kind+".yaml"))
-	}
-	if err := plane.InstallCRDs(files...); err != nil {
-		return err
-	}
-	return plane.InstallCRDObjects(remediator.Metal3.CRDs()...)
-}
-
-// installProduct applies what a release contains, and the ClusterRole that docs/install.md shows for Metal3.
-func installProduct(ctx context.Context, kustomization string) error {
-	objects, err := manifests.Render(ctx, plane.Kubectl, "../../config", kustomization)
-	for _, object := range objects {
-		if err == nil {
-			err = admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("installation"))
-		}
-	}
-	if err == nil {
-		err = admin.Create(ctx, remediator.Metal3.ClusterRole())
-	}
-	return err
 }
 
 // awaitPolicies waits until the API server enforces the policy that was created last.
-func awaitPolicies(ctx context.Context) error {
+func awaitPolicies(ctx context.Context, e *testenv.Environment) error {
 	check := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(metal3Check), &check.Object); err != nil {
 		return errors.WithStack(err)
@@ -172,20 +106,23 @@ func awaitPolicies(ctx context.Context) error {
 	if err := unstructured.SetNestedField(check.Object, teamB, "spec", "remediationTemplate", "namespace"); err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		err := admin.Create(ctx, check.DeepCopy(), client.DryRunAll)
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, testenv.Timeout, true, func(ctx context.Context) (bool, error) {
+		err := e.API.Create(ctx, check.DeepCopy(), client.DryRunAll)
 		return apierrors.IsInvalid(err), nil
 	})
 }
 
 // aggregateRoles does what kube-controller-manager does, which does not run here. The role edit includes the role view.
-func aggregateRoles(ctx context.Context) error {
+func aggregateRoles(ctx context.Context, e *testenv.Environment) error {
+	if err := e.API.Create(ctx, remediator.Metal3.ClusterRole()); err != nil {
+		return err
+	}
 	for _, name := range []string{"view", "edit", "remedy-system-remediators"} {
 		role, parts := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}
-		if err := admin.Get(ctx, client.ObjectKey{Name: name}, role); err != nil {
+		if err := e.API.Get(ctx, client.ObjectKey{Name: name}, role); err != nil {
 			return err
 		}
-		if err := admin.List(ctx, parts); err != nil {
+		if err := e.API.List(ctx, parts); err != nil {
 			return err
 		}
 		before := client.MergeFrom(role.DeepCopy())
@@ -196,7 +133,7 @@ func aggregateRoles(ctx context.Context) error {
 				}
 			}
 		}
-		if err := admin.Patch(ctx, role, before); err != nil {
+		if err := e.API.Patch(ctx, role, before); err != nil {
 			return err
 		}
 	}
@@ -208,15 +145,6 @@ func firstKey(labels map[string]string) string {
 		return key
 	}
 	return ""
-}
-
-func createNamespaces(ctx context.Context) error {
-	for _, namespace := range []string{teamA, teamB} {
-		if err := admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func rule(verbs, group, resources string) rbacv1.PolicyRule {
@@ -233,50 +161,21 @@ func tenant(t *testing.T, namespace string, rules ...rbacv1.PolicyRule) client.C
 	g := NewWithT(t)
 	tenants++
 	user := fmt.Sprintf("tenant-%d", tenants)
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}
-	g.Expect(admin.Create(t.Context(), role)).To(Succeed())
-	for _, name := range []string{"edit", role.Name} {
-		g.Expect(admin.Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user + "-" + name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
-		})).To(Succeed())
-	}
-	for _, one := range append(rules, rule("create", "", "configmaps")) {
-		g.Expect(plane.UntilAllowed(t.Context(), namespace, user, &one, true)).To(Succeed())
-	}
-	return as(g, controlplane.User{Name: user})
+	edits := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"}
+	g.Expect(plane.API.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user}, RoleRef: edits,
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})).To(Succeed())
+	plane.Grant(t, controlplane.User{Name: user}, namespace, rules...)
+	created := rule("create", "", "configmaps")
+	g.Expect(plane.UntilAllowed(t.Context(), namespace, user, &created, true)).To(Succeed())
+	return plane.As(t, controlplane.User{Name: user})
 }
 
 // stolenToken is a client with the permissions of the manager.
-func stolenToken(g *WithT) client.Client {
-	return as(g, controlplane.ServiceAccount(instance.Namespace, instance.ServiceAccount))
-}
-
-func as(g *WithT, user controlplane.User) client.Client {
-	config, err := plane.Config(user)
-	g.Expect(err).ToNot(HaveOccurred())
-	c, err := client.New(config, client.Options{})
-	g.Expect(err).ToNot(HaveOccurred())
-	return c
-}
-
-// startManager runs the manager as a process with its own permissions, until the end of the test.
-func startManager(t *testing.T, args ...string) {
+func stolenToken(t *testing.T) client.Client {
 	t.Helper()
-	g := NewWithT(t)
-	g.Expect(buildManager()).To(Succeed())
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	g.Expect(err).ToNot(HaveOccurred())
-	i, err := instance.Start(manager, plane, log, args...)
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(func() {
-		i.Kill()
-		_ = log.Close()
-		if content, _ := os.ReadFile(log.Name()); t.Failed() {
-			t.Log(string(content))
-		}
-	})
+	return plane.As(t, testenv.Manager)
 }
 
 // object parses an object.
@@ -328,15 +227,15 @@ func deleteAll(ctx context.Context) error {
 		apiVersion, name, _ := strings.Cut(kind, " ")
 		list.SetAPIVersion(apiVersion)
 		list.SetKind(name + "List")
-		if err := admin.List(ctx, list); err != nil {
+		if err := plane.API.List(ctx, list); err != nil {
 			return err
 		}
 		for i := range list.Items {
 			one := &list.Items[i]
-			if err := admin.Patch(ctx, one, merge("{metadata: {finalizers: null}}")); client.IgnoreNotFound(err) != nil {
+			if err := plane.API.Patch(ctx, one, merge("{metadata: {finalizers: null}}")); client.IgnoreNotFound(err) != nil {
 				return err
 			}
-			if err := admin.Delete(ctx, one); client.IgnoreNotFound(err) != nil {
+			if err := plane.API.Delete(ctx, one); client.IgnoreNotFound(err) != nil {
 				return err
 			}
 		}

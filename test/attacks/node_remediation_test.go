@@ -30,24 +30,24 @@ spec:
 
 // The policies restrict a thief, and not the manager: it remediates a Node, and keeps the history of a failed remediation on it.
 func TestManager_UnderPolicies_RemediatesNode(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	template := remediator.Metal3.NewTemplate(teamA, "m3", map[string]any{})
-	g.Expect(admin.Create(ctx, template)).To(Succeed())
-	t.Cleanup(func() { g.Expect(admin.Delete(context.Background(), template)).To(Succeed()) })
+	g.Expect(plane.API.Create(ctx, template)).To(Succeed())
+	t.Cleanup(func() { g.Expect(plane.API.Delete(context.Background(), template)).To(Succeed()) })
 	node := createUntilEnd(t, g, object(g, "{apiVersion: v1, kind: Node, metadata: {name: n-1}}"))
-	g.Expect(admin.Status().Patch(ctx, node, merge(unreadyNode))).To(Succeed())
+	g.Expect(plane.API.Status().Patch(ctx, node, merge(unreadyNode))).To(Succeed())
 	check := createUntilEnd(t, g, object(g, checkOfOwnNodes))
-	startManager(t)
+	plane.StartManager(t)
 	request := remediator.Metal3.NewRequest(teamA, "n-1")
-	g.Eventually(func() error { return admin.Get(ctx, client.ObjectKeyFromObject(request), request) }).Should(Succeed())
-	g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(check), check)).To(Succeed())
+	g.Eventually(func() error { return plane.API.Get(ctx, client.ObjectKeyFromObject(request), request) }).Should(Succeed())
+	g.Expect(plane.API.Get(ctx, client.ObjectKeyFromObject(check), check)).To(Succeed())
 	g.Expect(check.GetFinalizers()).To(ContainElement(remedyv1.CleanupFinalizer))
 	failed := `{status: {conditions: [{type: Succeeded, status: "False", reason: x, message: "",
   lastTransitionTime: "2026-01-01T00:00:00Z"}]}}`
-	g.Expect(admin.Status().Patch(ctx, request, merge(failed))).To(Succeed())
+	g.Expect(plane.API.Status().Patch(ctx, request, merge(failed))).To(Succeed())
 	g.Eventually(func() (map[string]string, error) {
-		err := admin.Get(ctx, client.ObjectKeyFromObject(node), node)
+		err := plane.API.Get(ctx, client.ObjectKeyFromObject(node), node)
 		return node.GetAnnotations(), err
 	}).Should(HaveKeyWithValue(remedyv1.AttemptsAnnotation, "1"))
 }

@@ -12,35 +12,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // With the component one-namespace, a thief of the token reads and writes nothing in other namespaces, and the manager works. With
 // edit-writes-checks, the role edit writes checks, and the policies apply to it.
 func TestStolenToken_OneNamespace_NoOtherNamespace(t *testing.T) {
-	otherPlane, otherAdmin := plane, admin
-	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
-	t.Cleanup(func() {
-		plane.Stop()
-		plane, admin = otherPlane, otherAdmin
-	})
-	ctx := t.Context()
-	g.Expect(install(ctx, "testdata/one-namespace")).To(Succeed())
+	other := plane
+	t.Cleanup(func() { plane = other })
+	plane = testenv.Start(t, installation("testdata/one-namespace")...)
+	g, ctx := NewWithT(t), t.Context()
 	for _, namespace := range []string{teamA, teamB} {
-		g.Expect(admin.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod-kubeconfig"}})).To(Succeed())
+		g.Expect(plane.API.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod-kubeconfig"}})).To(Succeed())
 	}
-	thief := stolenToken(g)
+	thief := stolenToken(t)
 	read := func(namespace string) error {
 		return thief.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "prod-kubeconfig"}, &corev1.Secret{})
 	}
 	g.Expect(read(teamA)).To(Succeed())
 	refused(t, "stolen token of one namespace, Secret of another one", read(teamB))
 	machine := object(g, someMachine)
-	g.Expect(admin.Create(ctx, machine)).To(Succeed())
+	g.Expect(plane.API.Create(ctx, machine)).To(Succeed())
 	refused(t, "stolen token of one namespace, spec of a Machine", patch(ctx, thief, machine, "{spec: {providerID: x}}"))
 	elsewhere := object(g, someMachine)
 	elsewhere.SetNamespace(teamB)
-	g.Expect(admin.Create(ctx, elsewhere)).To(Succeed())
+	g.Expect(plane.API.Create(ctx, elsewhere)).To(Succeed())
 	annotated := "{metadata: {annotations: {remedy.cluster.x-k8s.io/failed-remediations: '1'}}}"
 	refused(t, "stolen token of one namespace, Machine of another one", patch(ctx, thief, elsewhere, annotated))
 
@@ -51,21 +47,21 @@ func TestStolenToken_OneNamespace_NoOtherNamespace(t *testing.T) {
 
 	check := object(g, inTreeCheck)
 	check.SetAnnotations(map[string]string{remedyv1.AdoptAnnotation: "true"})
-	g.Expect(admin.Create(ctx, object(g, someCluster))).To(Succeed())
-	g.Expect(admin.Create(ctx, check)).To(Succeed())
-	g.Expect(admin.Status().Patch(ctx, check, merge(notPaused))).To(Succeed())
-	startManager(t, "--namespace="+teamA)
+	g.Expect(plane.API.Create(ctx, object(g, someCluster))).To(Succeed())
+	g.Expect(plane.API.Create(ctx, check)).To(Succeed())
+	g.Expect(plane.API.Status().Patch(ctx, check, merge(notPaused))).To(Succeed())
+	plane.StartManager(t, "--namespace="+teamA)
 	g.Eventually(func() (map[string]string, error) {
-		err := admin.Get(ctx, client.ObjectKeyFromObject(check), check)
+		err := plane.API.Get(ctx, client.ObjectKeyFromObject(check), check)
 		return check.GetAnnotations(), err
 	}).Should(HaveKey("cluster.x-k8s.io/paused"), "the manager adopts the check")
 
 	// A NodeHealthCheck of another instance does not concern this one, which is not allowed to read Nodes.
-	g.Expect(admin.Create(ctx, object(g, checkOfOtherInstance))).To(Succeed())
+	g.Expect(plane.API.Create(ctx, object(g, checkOfOtherInstance))).To(Succeed())
 	own := object(g, checkOfNamespace)
-	g.Expect(admin.Create(ctx, own)).To(Succeed())
+	g.Expect(plane.API.Create(ctx, own)).To(Succeed())
 	g.Eventually(func() (any, error) {
-		err := admin.Get(ctx, client.ObjectKeyFromObject(own), own)
+		err := plane.API.Get(ctx, client.ObjectKeyFromObject(own), own)
 		return own.Object["status"], err
 	}).Should(HaveKeyWithValue("expectedMachines", BeEquivalentTo(1)))
 }

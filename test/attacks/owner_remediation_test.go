@@ -20,18 +20,18 @@ spec:
 
 // A tenant that cannot delete Machines has their owners delete them, by a check without a template.
 func TestOwnerRemediation_RoleEdit_CannotWriteChecks(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	refused(t, "owner remediation by the role edit", tenant(t, teamA).Create(t.Context(), object(g, ownerCheck)))
 }
 
 func TestOwnerRemediation_NoDeletePermission_IsDenied(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	attacker := tenant(t, teamA, writesChecks)
 	refused(t, "owner remediation by a check writer", attacker.Create(ctx, object(g, ownerCheck)))
 
 	check := object(g, ownerCheck)
-	g.Expect(admin.Create(ctx, check)).To(Succeed())
+	g.Expect(plane.API.Create(ctx, check)).To(Succeed())
 	for attack, change := range map[string]string{
 		"selector": "{spec: {selector: {matchLabels: {pool: other}}}}", "limit raised": "{spec: {maxUnhealthy: 100%}}",
 		"conditions": "{spec: {unhealthyConditions: [{type: MemoryPressure, status: 'False', timeout: 0s}]}}",
@@ -41,7 +41,7 @@ func TestOwnerRemediation_NoDeletePermission_IsDenied(t *testing.T) {
 	g.Expect(patch(ctx, attacker, check, "{spec: {mode: Observe, pauseRequests: [upgrade]}}")).To(Succeed())
 
 	withTemplate := object(g, metal3Check)
-	g.Expect(admin.Create(ctx, withTemplate)).To(Succeed())
+	g.Expect(plane.API.Create(ctx, withTemplate)).To(Succeed())
 	refused(t, "template removed, so that owners delete Machines", patch(ctx, attacker, withTemplate, "{spec: {remediationTemplate: null}}"))
 
 	deletes := tenant(t, teamA, writesChecks, rule("delete", "cluster.x-k8s.io", "machines"))

@@ -40,20 +40,20 @@ spec:
 func createUntilEnd(t *testing.T, g *WithT, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	ctx := t.Context()
-	g.Expect(admin.Create(ctx, o)).To(Succeed())
+	g.Expect(plane.API.Create(ctx, o)).To(Succeed())
 	t.Cleanup(func() {
-		g.Expect(admin.Patch(context.Background(), o, merge("{metadata: {finalizers: null}}"))).To(Succeed())
-		g.Expect(admin.Delete(context.Background(), o)).To(Succeed())
+		g.Expect(plane.API.Patch(context.Background(), o, merge("{metadata: {finalizers: null}}"))).To(Succeed())
+		g.Expect(plane.API.Delete(context.Background(), o)).To(Succeed())
 	})
 	return o
 }
 
 // The manager may patch Nodes: a taint or a cordon evicts Pods, a label moves them, and other controllers act on annotations.
 func TestStolenToken_Nodes_OnlyHistory(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	node := createUntilEnd(t, g, object(g, someNode))
-	thief := stolenToken(g)
+	thief := stolenToken(t)
 	for attack, change := range map[string]string{
 		"taint":                   "{spec: {taints: [{key: node.kubernetes.io/out-of-service, value: nodeshutdown, effect: NoExecute}]}}",
 		"cordon":                  "{spec: {unschedulable: true}}",
@@ -87,9 +87,9 @@ func TestStolenToken_Nodes_OnlyHistory(t *testing.T) {
 
 // A Lease in kube-system or medik8s-leases needs one of the components, and those of kubelets are only read.
 func TestStolenToken_Leases_AreOnlyRead(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
-	thief := stolenToken(g)
+	thief := stolenToken(t)
 	for _, key := range []client.ObjectKey{
 		workload.ControlPlaneLease,
 		{Namespace: "kube-system", Name: "kube-controller-manager"},
@@ -104,10 +104,10 @@ func TestStolenToken_Leases_AreOnlyRead(t *testing.T) {
 }
 
 func TestStolenToken_NodeCheck_OnlyOwnMetadata(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	check := createUntilEnd(t, g, object(g, nodeCheck))
-	thief := stolenToken(g)
+	thief := stolenToken(t)
 	for attack, change := range map[string]string{
 		"spec":               "{spec: {maxUnhealthy: 100%}}",
 		"template":           "{spec: {remediationTemplate: {name: other}}}",
@@ -132,7 +132,7 @@ func TestStolenToken_NodeCheck_OnlyOwnMetadata(t *testing.T) {
 
 // A tenant has no permission for cluster-scoped objects.
 func TestTenant_NodesAndTheirChecks_AreForbidden(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	node := createUntilEnd(t, g, object(g, someNode))
 	attacker := tenant(t, teamA, writesChecks, createsMetal3, readsTemplates)

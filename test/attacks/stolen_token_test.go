@@ -51,12 +51,12 @@ spec:
 
 // The manager may patch the status of a Machine: owners act on its conditions, and so do users and other controllers.
 func TestStolenToken_MachineStatus_OnlyOwnConditions(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	machine := object(g, someMachine)
-	g.Expect(admin.Create(ctx, machine)).To(Succeed())
-	g.Expect(admin.Status().Patch(ctx, machine, merge(machineStatus))).To(Succeed())
-	thief := stolenToken(g)
+	g.Expect(plane.API.Create(ctx, machine)).To(Succeed())
+	g.Expect(plane.API.Status().Patch(ctx, machine, merge(machineStatus))).To(Succeed())
+	thief := stolenToken(t)
 	const transition = `lastTransitionTime: "2026-01-02T00:00:00Z"}`
 	const older = `{status: {deprecated: {v1beta1: {conditions: [`
 	modern := func(condition string) string {
@@ -86,16 +86,16 @@ func TestStolenToken_MachineStatus_OnlyOwnConditions(t *testing.T) {
 // The manager may patch checks: garbage collection deletes a check with an owner that does not exist, and other controllers depend on
 // finalizers, annotations and labels.
 func TestStolenToken_CheckMetadata_OnlyOwn(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	cluster := object(g, someCluster)
-	g.Expect(admin.Create(ctx, cluster)).To(Succeed())
-	thief := stolenToken(g)
+	g.Expect(plane.API.Create(ctx, cluster)).To(Succeed())
+	thief := stolenToken(t)
 	owner := func(kind, name, uid string) string {
 		return "{metadata: {ownerReferences: [{apiVersion: cluster.x-k8s.io/v1beta2, kind: " + kind + ", name: " + name + ", uid: " + uid + "}]}}"
 	}
 	for _, check := range []*unstructured.Unstructured{object(g, inTreeCheck), object(g, metal3Check)} {
-		g.Expect(admin.Create(ctx, check)).To(Succeed())
+		g.Expect(plane.API.Create(ctx, check)).To(Succeed())
 		of := "stolen token, " + check.GetAPIVersion() + ", "
 		wrongUID := owner("Cluster", "prod", "a")
 		g.Eventually(func() error { return patch(ctx, thief, check, wrongUID) }).ShouldNot(Succeed(), "the API server has read the Cluster")
@@ -122,7 +122,7 @@ func TestStolenToken_CheckMetadata_OnlyOwn(t *testing.T) {
 		} {
 			g.Expect(patch(ctx, thief, check, change)).To(Succeed(), change)
 		}
-		g.Expect(admin.Patch(ctx, check, merge("{metadata: {annotations: {cluster.x-k8s.io/paused: ''}}}"))).To(Succeed())
+		g.Expect(plane.API.Patch(ctx, check, merge("{metadata: {annotations: {cluster.x-k8s.io/paused: ''}}}"))).To(Succeed())
 		refused(t, of+"pause of a user removed", patch(ctx, thief, check, "{metadata: {annotations: {cluster.x-k8s.io/paused: null}}}"))
 	}
 }
@@ -138,11 +138,11 @@ func keep(check *unstructured.Unstructured) string {
 
 // Everything else that a thief would like to do has no permission.
 func TestStolenToken_OtherRequests_AreForbidden(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	machine := object(g, someMachine)
-	g.Expect(admin.Create(ctx, machine)).To(Succeed())
-	thief := stolenToken(g)
+	g.Expect(plane.API.Create(ctx, machine)).To(Succeed())
+	thief := stolenToken(t)
 	refused(t, "stolen token, list of Secrets", thief.List(ctx, &corev1.SecretList{}))
 	refused(t, "stolen token, deletion of a Machine", thief.Delete(ctx, machine.DeepCopy(), client.DryRunAll))
 	refused(t, "stolen token, spec of a Machine", patch(ctx, thief, machine, "{spec: {providerID: x}}"))

@@ -29,10 +29,10 @@ var (
 
 // A tenant that may write checks, but not create requests, changes a check of an administrator until it selects healthy Machines.
 func TestTemplateDeputy_CheckOfAdministrator_IsDenied(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
 	check := object(g, metal3Check)
-	g.Expect(admin.Create(ctx, check)).To(Succeed())
+	g.Expect(plane.API.Create(ctx, check)).To(Succeed())
 	attacker := tenant(t, teamA, writesChecks)
 	for attack, change := range map[string]string{
 		"conditions":         "{spec: {unhealthyMachineConditions: [{type: InfrastructureReady, status: 'True', timeout: 0s}]}}",
@@ -65,15 +65,15 @@ metadata:
 // A tenant that may write checks ends a storm or frees places of maxInFlight, by the annotations in which the manager of an administrator's
 // check remembers them.
 func TestTemplateDeputy_RecordsOfManager_AreDenied(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	ctx := t.Context()
-	attacker, manager := tenant(t, teamA, writesChecks), stolenToken(g)
+	attacker, manager := tenant(t, teamA, writesChecks), stolenToken(t)
 	byOwner := object(g, metal3Check)
 	byOwner.SetName("replace")
 	delete(byOwner.Object["spec"].(map[string]any), "remediationTemplate")
 	for name, check := range map[string]*unstructured.Unstructured{"template": object(g, metal3Check), "owner remediation": byOwner} {
-		g.Expect(admin.Create(ctx, check)).To(Succeed())
-		g.Expect(admin.Patch(ctx, check, merge(recorded))).To(Succeed())
+		g.Expect(plane.API.Create(ctx, check)).To(Succeed())
+		g.Expect(plane.API.Patch(ctx, check, merge(recorded))).To(Succeed())
 		for attack, change := range map[string]string{
 			"storm ended":            "{metadata: {annotations: {remedy.cluster.x-k8s.io/storm-since: null}}}",
 			"storm ends earlier":     "{metadata: {annotations: {remedy.cluster.x-k8s.io/cooldown-since: '2020-01-01T00:00:00Z'}}}",
@@ -91,7 +91,7 @@ func TestTemplateDeputy_RecordsOfManager_AreDenied(t *testing.T) {
 
 // A tenant that may create requests, but not read templates, has the manager copy a template into a request that the tenant can read.
 func TestTemplateDeputy_UnreadableTemplate_IsDenied(t *testing.T) {
-	g := installation(t)
+	g := installed(t)
 	attacker := tenant(t, teamA, writesChecks, createsMetal3)
 	refused(t, "template that the user cannot read", attacker.Create(t.Context(), object(g, metal3Check)))
 	g.Expect(tenant(t, teamA, writesChecks, createsMetal3, readsTemplates).Create(t.Context(), object(g, metal3Check))).To(Succeed())

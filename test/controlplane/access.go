@@ -37,11 +37,16 @@ func (c *ControlPlane) UntilAllowed(ctx context.Context, namespace, user string,
 	if err != nil {
 		return err
 	}
-	right := &authorizationv1.ResourceAttributes{
-		Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
+	spec := authorizationv1.SubjectAccessReviewSpec{User: user}
+	if len(rule.NonResourceURLs) > 0 {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: rule.Verbs[0]}
+	} else {
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
+		}
 	}
 	return errors.Wrap(wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: right}}
+		review := &authorizationv1.SubjectAccessReview{Spec: spec}
 		err := admin.Create(ctx, review)
 		return err == nil && review.Status.Allowed == allowed, err
 	}), "the API server does not apply the RBAC rules")

@@ -5,11 +5,8 @@ package faults_test
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -19,37 +16,17 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
-var (
-	cp    *controlplane.ControlPlane
-	admin client.Client
-)
+var cp = testenv.Shared(controlplane.Management)
 
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	// These machines are shared: what takes long is no failure.
-	SetDefaultEventuallyTimeout(10 * time.Minute)
-	var err error
-	if cp, err = controlplane.Lease(context.Background(), controlplane.Management); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer cp.Stop()
-	if admin, err = cp.Client(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { testenv.Main(m, cp) }
 
 // newNamespace is one of the test's own.
 func newNamespace(ctx context.Context) (string, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
-	err := admin.Create(ctx, namespace)
+	err := cp.API.Create(ctx, namespace)
 	return namespace.Name, err
 }
 
@@ -82,7 +59,7 @@ func configMap(namespace, name string) *corev1.ConfigMap {
 func there(t *testing.T, namespace string) []string {
 	t.Helper()
 	list := &corev1.ConfigMapList{}
-	NewWithT(t).Expect(admin.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
+	NewWithT(t).Expect(cp.API.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
 	names := []string{}
 	for i := range list.Items {
 		if list.Items[i].Name != "kube-root-ca.crt" {

@@ -17,7 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // parallelism is how many writes run at the same time. More do not make an API server on a small machine faster.
@@ -88,13 +88,11 @@ func (c *Bulk) changeStatus(i int, change func(*corev1.Node)) error {
 }
 
 // UnlimitedClient is an admin client without a rate limit.
-func (s *Stage) UnlimitedClient(cp *controlplane.ControlPlane) client.Client {
+func (s *Stage) UnlimitedClient(cluster *testenv.Environment) client.Client {
 	s.T.Helper()
-	config := rest.CopyConfig(cp.Admin)
+	config := rest.CopyConfig(cluster.Admin)
 	config.QPS = -1
-	c, err := client.New(config, client.Options{Scheme: Scheme(s.T)})
-	s.Expect(err).ToNot(HaveOccurred())
-	return c
+	return testenv.NewClient(s.T, config)
 }
 
 // Create creates the Machines and Nodes.

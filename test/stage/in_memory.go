@@ -29,6 +29,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // MachinesInMemory serves the Machines of a benchmark, because creating ten thousand in an API server takes minutes. They reach the cache
@@ -111,7 +112,7 @@ func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.Ad
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(s.Ctx)
 	mgr, err := ctrl.NewManager(s.User(), ctrl.Options{
-		Scheme: Scheme(s.T), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: Logger,
+		Scheme: testenv.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: testenv.Logger,
 		Controller: config.Controller{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)},
 		Cache: ctrlcache.Options{
 			NewInformer: m.NewInformer, DefaultTransform: ctrlcache.TransformStripManagedFields(),
@@ -137,7 +138,7 @@ func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.Ad
 	s.Expect(err).ToNot(HaveOccurred())
 	counted, err := metrics.New(prometheus.NewRegistry())
 	s.Expect(err).ToNot(HaveOccurred())
-	m.Client, err = client.New(mgr.GetConfig(), client.Options{Scheme: Scheme(s.T)})
+	m.Client, err = client.New(mgr.GetConfig(), client.Options{Scheme: testenv.Scheme})
 	s.Expect(err).ToNot(HaveOccurred())
 	r := controllers.Reconcilers(&healthcheck.Environment{
 		Cache: mgr.GetCache(), Live: m, Client: m, Clusters: clusters, Requests: remediationRequests,

@@ -31,9 +31,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // Instance is a running instance of the manager's reconcilers.
@@ -89,8 +88,7 @@ func (s *Stage) Start() *Instance {
 // User is the configuration of the manager's ServiceAccount.
 func (s *Stage) User() *rest.Config {
 	s.T.Helper()
-	user, err := Management.Config(controlplane.ServiceAccount(instance.Namespace, instance.ServiceAccount))
-	s.Expect(err).ToNot(HaveOccurred())
+	user := Management.ConfigOf(s.T, testenv.Manager)
 	user.QPS, user.Burst = 1000, 1000
 	return user
 }
@@ -144,7 +142,7 @@ func (s *Stage) manager(user *rest.Config) (manager.Manager, error) {
 		cached = nil
 	}
 	return ctrl.NewManager(user, ctrl.Options{
-		Scheme: Scheme(s.T), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: Logger,
+		Scheme: testenv.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: testenv.Logger,
 		Controller: config.Controller{
 			SkipNameValidation:      ptr.To(true),
 			UsePriorityQueue:        ptr.To(false),

@@ -13,12 +13,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
-
-// ManagerUser is the user name of the manager.
-const ManagerUser = "system:serviceaccount:" + instance.Namespace + ":" + instance.ServiceAccount
 
 // permissions is locked by a test that changes the permissions of the manager, because all tests share them.
 var permissions sync.Mutex
@@ -39,14 +36,14 @@ func ChangePermissions(ctx context.Context, admin client.Client, change func([]r
 // Aggregate adds permissions to the manager as Kubernetes does for an aggregated ClusterRole. It returns when the API server applies
 // them: a manager whose clock does not run asks only once.
 func Aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
-	admin, err := Management.Client()
-	if err != nil {
-		return err
-	}
-	if err := ChangePermissions(ctx, admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(all, rules...) }); err != nil {
+	return aggregate(ctx, Management, rules...)
+}
+
+func aggregate(ctx context.Context, management *testenv.Environment, rules ...rbacv1.PolicyRule) error {
+	if err := ChangePermissions(ctx, management.API, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(all, rules...) }); err != nil {
 		return errors.Wrap(err, "failed to aggregate permissions")
 	}
-	return Management.UntilAllowed(ctx, "", ManagerUser, &rules[0], true)
+	return management.UntilAllowed(ctx, "", testenv.Manager.Name, &rules[0], true)
 }
 
 // Revoke removes the permissions on a kind and its group. It returns when the API server applies that.
@@ -55,5 +52,5 @@ func (s *Stage) Revoke(kind remediator.Kind) {
 	s.Expect(ChangePermissions(s.Ctx, s.Admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		return slices.DeleteFunc(all, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.APIGroups, kind.Group) })
 	})).To(Succeed())
-	s.Expect(Management.UntilAllowed(s.Ctx, "", ManagerUser, &kind.Rules()[0], false)).To(Succeed())
+	s.Expect(Management.UntilAllowed(s.Ctx, "", testenv.Manager.Name, &kind.Rules()[0], false)).To(Succeed())
 }

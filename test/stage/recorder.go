@@ -23,6 +23,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // Recorder records every state of the objects of a stage: the final state does not show what happened before.
@@ -71,7 +72,7 @@ func (s *Stage) Record() {
 // StartRecorder records everything until its Stop is called.
 func (s *Stage) StartRecorder() *Recorder {
 	s.T.Helper()
-	watcher, err := client.NewWithWatch(Management.Admin, client.Options{Scheme: Scheme(s.T)})
+	watcher, err := client.NewWithWatch(Management.Admin, client.Options{Scheme: testenv.Scheme})
 	s.Expect(err).ToNot(HaveOccurred())
 	a := &Recorder{s: s, existing: map[types.UID]string{}}
 	var ctx context.Context

@@ -12,14 +12,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // Stage is a namespace with a Cluster and the workload cluster behind it.
@@ -67,14 +66,9 @@ func New(t testing.TB, changes ...func(*Stage)) *Stage {
 	s := &Stage{T: t, WithT: NewWithT(t), Ctx: context.WithoutCancel(t.Context())}
 	s.SetDefaultEventuallyTimeout(Timeout)
 	s.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	var err error
-	s.Admin, err = client.New(Management.Admin, client.Options{Scheme: Scheme(t)})
-	s.Expect(err).ToNot(HaveOccurred())
-	s.Workload, err = client.New(Workload.Admin, client.Options{Scheme: Scheme(t)})
-	s.Expect(err).ToNot(HaveOccurred())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
-	s.Expect(s.Admin.Create(s.Ctx, namespace)).To(Succeed())
-	s.Namespace = namespace.Name
+	testenv.Use(t, Management, Workload)
+	s.Admin, s.Workload = testenv.NewClient(t, Management.Admin), testenv.NewClient(t, Workload.Admin)
+	s.Namespace = Management.Namespace(t)
 	for _, change := range changes {
 		change(s)
 	}

@@ -6,7 +6,6 @@ package conform_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -18,62 +17,44 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator/conform"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
-var (
-	cp    *controlplane.ControlPlane
-	admin client.Client
-)
+// No other package uses it: ClusterRoles of other tests would count.
+var cp = testenv.New()
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	var err error
-	// ClusterRoles of other tests would count.
-	if cp, err = controlplane.Start(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer cp.Stop()
-	if admin, err = cp.Client(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { testenv.Main(m, cp) }
 
 // verify lets a remediator work between the reads of the tool, and returns the points that are not kept, with the result.
 func verify(t *testing.T, player *remediator.Remediator, changes ...func(*corev1.Node)) map[string]conform.Result {
 	t.Helper()
 	g, ctx := NewWithT(t), t.Context()
 	g.Expect(cp.InstallCRDObjects(player.Kind.CRDs()...)).To(Succeed())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conform-"}}
-	g.Expect(admin.Create(ctx, namespace)).To(Succeed())
+	namespace := cp.Namespace(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}}
 	for _, change := range changes {
 		change(node)
 	}
-	g.Expect(admin.Create(ctx, node)).To(Succeed())
-	t.Cleanup(func() { g.Expect(client.IgnoreNotFound(admin.Delete(context.Background(), node))).To(Succeed()) })
-	g.Expect(admin.Create(ctx, player.Kind.NewTemplate(namespace.Name, "soft", map[string]any{}))).To(Succeed())
-	player.Client, player.Nodes = client.NewNamespacedClient(admin, namespace.Name), admin
+	g.Expect(cp.API.Create(ctx, node)).To(Succeed())
+	t.Cleanup(func() { g.Expect(client.IgnoreNotFound(cp.API.Delete(context.Background(), node))).To(Succeed()) })
+	g.Expect(cp.API.Create(ctx, player.Kind.NewTemplate(namespace, "soft", map[string]any{}))).To(Succeed())
+	player.Client, player.Nodes = client.NewNamespacedClient(cp.API, namespace), cp.API
 	boots := 0
 	player.Worked = func(ctx context.Context, name string) error {
 		boots++
 		there := &corev1.Node{}
-		if err := admin.Get(ctx, client.ObjectKey{Name: name}, there); err != nil {
+		if err := cp.API.Get(ctx, client.ObjectKey{Name: name}, there); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		there.Status.NodeInfo.BootID = fmt.Sprint(boots)
-		return admin.Status().Update(ctx, there)
+		return cp.API.Status().Update(ctx, there)
 	}
 	r := &conform.Remediator{
-		Client: admin, Node: node.Name,
+		Client: cp.API, Node: node.Name,
 		Template: requests.Reference{
-			APIVersion: player.Kind.GroupVersion().String(), Kind: player.Kind.Template().Kind, Namespace: namespace.Name, Name: "soft",
+			APIVersion: player.Kind.GroupVersion().String(), Kind: player.Kind.Template().Kind, Namespace: namespace, Name: "soft",
 		},
 		Wait: func(conform.Time) func(context.Context) bool {
 			rounds := 0
@@ -94,7 +75,7 @@ func verify(t *testing.T, player *remediator.Remediator, changes ...func(*corev1
 	})).To(Succeed())
 	left := &unstructured.UnstructuredList{}
 	left.SetGroupVersionKind(player.Kind.GroupVersion().WithKind(player.Kind.Kind + "List"))
-	g.Expect(admin.List(ctx, left, client.InNamespace(namespace.Name))).To(Succeed())
+	g.Expect(cp.API.List(ctx, left, client.InNamespace(namespace))).To(Succeed())
 	g.Expect(left.Items).To(BeEmpty(), "no request is left")
 	return results
 }
@@ -103,8 +84,8 @@ func verify(t *testing.T, player *remediator.Remediator, changes ...func(*corev1
 func shipRole(t *testing.T, kind remediator.Kind) {
 	t.Helper()
 	role := kind.ClusterRole()
-	NewWithT(t).Expect(admin.Create(t.Context(), role)).To(Succeed())
-	t.Cleanup(func() { NewWithT(t).Expect(admin.Delete(context.Background(), role)).To(Succeed()) })
+	NewWithT(t).Expect(cp.API.Create(t.Context(), role)).To(Succeed())
+	t.Cleanup(func() { NewWithT(t).Expect(cp.API.Delete(context.Background(), role)).To(Succeed()) })
 }
 
 // Each flaw is found at its point, and nothing else.
@@ -159,12 +140,12 @@ func TestVerify_NoClusterRole_IsFound(t *testing.T) {
 	role := remediator.FenceAgents.ClusterRole()
 	role.Rules[0].Verbs = []string{"get", "list", "watch", "create", "delete"}
 	g := NewWithT(t)
-	g.Expect(admin.Create(t.Context(), role)).To(Succeed())
-	t.Cleanup(func() { g.Expect(admin.Delete(context.Background(), role)).To(Succeed()) })
+	g.Expect(cp.API.Create(t.Context(), role)).To(Succeed())
+	t.Cleanup(func() { g.Expect(cp.API.Delete(context.Background(), role)).To(Succeed()) })
 	broken := map[string]conform.Result{conform.RolePoint: conform.Broken}
 	g.Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents})).To(Equal(broken))
 	role.Labels, role.Rules = nil, remediator.FenceAgents.Rules()
-	g.Expect(admin.Update(t.Context(), role)).To(Succeed())
+	g.Expect(cp.API.Update(t.Context(), role)).To(Succeed())
 	g.Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents})).To(Equal(broken))
 }
 

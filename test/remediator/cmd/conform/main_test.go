@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,35 +16,35 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
+
+var (
+	kind = remediator.FenceAgents
+	cp   = testenv.Shared(controlplane.Management, testenv.RemediationKinds(kind))
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // A remediator in another process keeps all points, and each has its line.
 func TestRun_GoodRemediator_KeepsAll(t *testing.T) {
 	g := NewWithT(t)
-	cp, err := controlplane.Lease(t.Context(), controlplane.Management)
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(cp.Stop)
-	admin, err := cp.Client()
-	g.Expect(err).ToNot(HaveOccurred())
-	kind := remediator.FenceAgents
-	g.Expect(cp.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conform-"}}
+	cp.Use(t)
+	namespace := cp.Namespace(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}}
 	role := kind.ClusterRole()
 	role.Name, role.GenerateName = "", "conform-"
-	for _, o := range []client.Object{namespace, node, role} {
-		g.Expect(admin.Create(t.Context(), o)).To(Succeed())
-		t.Cleanup(func() { g.Expect(client.IgnoreNotFound(admin.Delete(context.Background(), o))).To(Succeed()) })
+	for _, o := range []client.Object{node, role} {
+		g.Expect(cp.API.Create(t.Context(), o)).To(Succeed())
+		t.Cleanup(func() { g.Expect(client.IgnoreNotFound(cp.API.Delete(context.Background(), o))).To(Succeed()) })
 	}
-	g.Expect(admin.Create(t.Context(), kind.NewTemplate(namespace.Name, "soft", map[string]any{}))).To(Succeed())
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(cp.WriteKubeconfig(controlplane.User{Name: "admin", Groups: []string{"system:masters"}}, kubeconfig)).To(Succeed())
+	g.Expect(cp.API.Create(t.Context(), kind.NewTemplate(namespace, "soft", map[string]any{}))).To(Succeed())
 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		player := &remediator.Remediator{Kind: kind, Client: client.NewNamespacedClient(admin, namespace.Name), Nodes: admin}
+		player := &remediator.Remediator{Kind: kind, Client: client.NewNamespacedClient(cp.API, namespace), Nodes: cp.API}
 		for ctx.Err() == nil {
 			// A conflict is tried again.
 			_, _ = player.Act(ctx)
@@ -57,8 +56,8 @@ func TestRun_GoodRemediator_KeepsAll(t *testing.T) {
 	}()
 	out := &strings.Builder{}
 	broken, err := run(t.Context(), []string{
-		"--kubeconfig", kubeconfig, "--api-version", kind.GroupVersion().String(), "--kind", kind.Template().Kind,
-		"--template", namespace.Name + "/soft", "--node", node.Name, "--settle", "2s", "--timeout", "2m",
+		"--kubeconfig", cp.Kubeconfig(t), "--api-version", kind.GroupVersion().String(), "--kind", kind.Template().Kind,
+		"--template", namespace + "/soft", "--node", node.Name, "--settle", "2s", "--timeout", "2m",
 	}, out)
 	stop()
 	<-ended
