@@ -21,7 +21,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // These tests play the in-tree controller. In module test/differential, the real one runs next to Remedy.
 

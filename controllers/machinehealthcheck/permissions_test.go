@@ -17,12 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 var update = flag.Bool("update", false, "update the golden files")
 
@@ -31,8 +33,7 @@ func TestPermissions_MachineOrCluster_CannotBeDeleted(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	m := s.CreateMachine("m-1")
-	manager, err := client.New(s.User(), client.Options{Scheme: stage.Scheme(t)})
-	s.Expect(err).ToNot(HaveOccurred())
+	manager := testenv.NewClient(t, s.User())
 	s.Expect(apierrors.IsForbidden(manager.Delete(s.Ctx, m.DeepCopy()))).To(BeTrue())
 	s.Expect(apierrors.IsForbidden(manager.Delete(s.Ctx, s.Cluster.DeepCopy()))).To(BeTrue())
 	s.Expect(apierrors.IsForbidden(manager.Update(s.Ctx, m.DeepCopy()))).To(BeTrue())

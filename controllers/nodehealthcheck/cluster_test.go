@@ -22,24 +22,26 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // restricted gives the manager a kubeconfig that allows only these resources of the core group.
 func restricted(s *stage.Stage, resources ...string) {
 	s.T.Helper()
-	user, err := stage.Workload.Config(controlplane.ServiceAccount(s.Namespace, "reader"))
-	s.Expect(err).ToNot(HaveOccurred())
-	name := metav1.ObjectMeta{Name: s.Namespace}
-	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"", coordinationv1.GroupName}, Resources: resources, Verbs: []string{"*"}},
-		{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
-	}})).To(Succeed())
-	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.Namespace},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: "reader"}},
-	})).To(Succeed())
+	user := controlplane.User{Name: s.Namespace}
+	stage.Workload.Grant(s.T, user, "",
+		rbacv1.PolicyRule{APIGroups: []string{"", coordinationv1.GroupName}, Resources: resources, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
+	useKubeconfigOf(s, user)
+}
+
+// useKubeconfigOf gives the manager the kubeconfig of a user of the workload cluster.
+func useKubeconfigOf(s *stage.Stage, user controlplane.User) {
+	s.T.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "prod-kubeconfig"}}
-	s.Change(secret, func() { secret.Data["value"] = s.Kubeconfig(user) })
+	s.Change(secret, func() { secret.Data["value"] = s.Kubeconfig(stage.Workload.ConfigOf(s.T, user)) })
 }
 
 // Nodes of a cluster that cannot be reached still exist: their requests stay, and their number is still reported.

@@ -170,9 +170,7 @@ func TestNodes_ManagementForbidden_OthersGoOn(t *testing.T) {
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithSelfHosted)
 	s.CreateOwnMachines("m-1", "m-2", "m-3")
 	local, machines := s.CreateNodeCheck("nodes"), s.CreateCheck("workers")
-	other, err := stage.Management.Config(controlplane.User{Name: "without-permissions"})
-	s.Expect(err).ToNot(HaveOccurred())
-	forbidden, err := rest.TransportFor(other)
+	forbidden, err := rest.TransportFor(stage.Management.ConfigOf(t, controlplane.User{Name: "without-permissions"}))
 	s.Expect(err).ToNot(HaveOccurred())
 	var revoked atomic.Bool
 	user := s.User()

@@ -136,10 +136,7 @@ func startPermitted(t *testing.T, all []permission, ofControlPlane bool) *permit
 	p := &permitted{location: &location{Stage: s, kind: remediator.FenceAgents, ofNodes: s.Workload, ofRequests: s.Workload}}
 	createLeaseNamespace(s, s.Workload)
 	s.Expect(stage.Workload.InstallCRDObjects(medik8sChecks().RequestCRD())).To(Succeed())
-	user, err := stage.Workload.Config(controlplane.User{Name: s.Namespace})
-	s.Expect(err).ToNot(HaveOccurred())
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "prod-kubeconfig"}}
-	s.Change(secret, func() { secret.Data["value"] = s.Kubeconfig(user) })
+	useKubeconfigOf(s, controlplane.User{Name: s.Namespace})
 	grant(s, all)
 	s.Expect(stage.Workload.UntilAllowed(s.Ctx, "", s.Namespace, &rbacv1.PolicyRule{
 		Verbs: []string{"patch"}, APIGroups: []string{""}, Resources: []string{"nodes"},

@@ -5,7 +5,6 @@ package clusterapi_test
 
 import (
 	"context"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -21,13 +20,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
-// TestMain raises the default timeout of Eventually for a busy machine.
-func TestMain(m *testing.M) {
-	SetDefaultEventuallyTimeout(10 * time.Minute)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // api answers as an API server does. The embedded interface is nil, so other requests panic.
 type api struct {

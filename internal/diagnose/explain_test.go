@@ -15,7 +15,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -25,26 +24,17 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // userWith returns the management cluster as a user with these permissions in the namespace reads it.
 func userWith(s *stage.Stage, rules ...rbacv1.PolicyRule) *diagnose.Cluster {
 	s.T.Helper()
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "reader"}, Rules: rules}
-	s.Create(role)
-	s.Create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "reader"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: s.Namespace}},
-	})
-	if len(rules) > 0 {
-		s.Expect(stage.Management.UntilAllowed(s.Ctx, s.Namespace, s.Namespace, &rules[0], true)).To(Succeed())
-	}
-	user, err := stage.Management.Config(controlplane.User{Name: s.Namespace})
-	s.Expect(err).ToNot(HaveOccurred())
-	c, err := diagnose.NewCluster(user)
+	user := controlplane.User{Name: s.Namespace}
+	stage.Management.Grant(s.T, user, s.Namespace, rules...)
+	c, err := diagnose.NewCluster(stage.Management.ConfigOf(s.T, user))
 	s.Expect(err).ToNot(HaveOccurred())
 	return c
 }
@@ -71,13 +61,7 @@ var update = flag.Bool("update", false, "write golden files")
 // everywhere gives the user of userWith permissions in all namespaces, and for what is in none.
 func everywhere(s *stage.Stage, rules ...rbacv1.PolicyRule) {
 	s.T.Helper()
-	name := metav1.ObjectMeta{Name: "reader-" + s.Namespace}
-	s.Create(&rbacv1.ClusterRole{ObjectMeta: name, Rules: rules})
-	s.Create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: s.Namespace}},
-	})
-	s.Expect(stage.Management.UntilAllowed(s.Ctx, "", s.Namespace, &rules[0], true)).To(Succeed())
+	stage.Management.Grant(s.T, controlplane.User{Name: s.Namespace}, "", rules...)
 }
 
 // compareGolden compares a text with its golden file, which has neither times nor the name of the namespace.

@@ -263,21 +263,12 @@ func denyEtcd(s *stage.Stage) { allowInWorkload(s, "*") }
 // allowInWorkload gives the manager a kubeconfig that allows everything with Nodes, and these verbs with Leases.
 func allowInWorkload(s *stage.Stage, leases ...string) {
 	s.T.Helper()
-	reader, err := stage.Workload.Config(controlplane.ServiceAccount(s.Namespace, "reader"))
-	s.Expect(err).ToNot(HaveOccurred())
-	rules := []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"*"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: leases},
-		{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
-	}
-	name := metav1.ObjectMeta{Name: s.Namespace}
-	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules})).To(Succeed())
-	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.Namespace},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: "reader"}},
-	})).To(Succeed())
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "prod-kubeconfig"}}
-	s.Change(secret, func() { secret.Data["value"] = s.Kubeconfig(reader) })
+	user := controlplane.User{Name: s.Namespace}
+	stage.Workload.Grant(s.T, user, "",
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: leases},
+		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
+	setKubeconfig(s, stage.Workload.ConfigOf(s.T, user))
 }
 
 // The control-plane Lease cannot be written, so nothing is started. The status names the Lease and the cause.

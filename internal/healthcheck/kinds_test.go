@@ -21,7 +21,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // kindStage is a stage with targets of one kind: Machines, or Nodes of the management cluster. The engine is the same for both, so its
 // tests run with both.

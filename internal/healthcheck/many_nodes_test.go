@@ -37,7 +37,7 @@ type requestCount struct {
 
 func countRequests(s *stage.Stage, kind remediator.Kind) *requestCount {
 	s.T.Helper()
-	watcher, err := client.NewWithWatch(stage.Management.Admin, client.Options{Scheme: stage.Scheme(s.T)})
+	watcher, err := client.NewWithWatch(stage.Management.Admin, client.Options{Scheme: testenv.Scheme})
 	s.Expect(err).ToNot(HaveOccurred())
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -34,10 +34,7 @@ func changePermissions(s *stage.Stage, role *rbacv1.ClusterRole, forbidden clien
 	if forbidden == nil {
 		return
 	}
-	config, err := stage.Workload.Config(controlplane.User{Name: role.Name})
-	s.Expect(err).ToNot(HaveOccurred())
-	user, err := client.New(config, client.Options{Scheme: stage.Scheme(s.T)})
-	s.Expect(err).ToNot(HaveOccurred())
+	user := stage.Workload.As(s.T, controlplane.User{Name: s.Namespace})
 	s.Eventually(func() bool {
 		return apierrors.IsForbidden(user.Get(s.Ctx, stage.Key(corev1.NamespaceNodeLease, "no-node"), forbidden))
 	}).Should(BeTrue())

@@ -36,19 +36,11 @@ func setKubeconfig(s *stage.Stage, config *rest.Config) {
 // useRestrictedUser replaces the user of the kubeconfig by one with only these permissions, and the permission to be probed.
 func useRestrictedUser(s *stage.Stage, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	s.T.Helper()
-	name := s.Namespace
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Rules:      append(rules, rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"get"}}),
-	}
-	s.Expect(s.Workload.Create(s.Ctx, role)).To(Succeed())
-	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
-	})).To(Succeed())
-	config, err := stage.Workload.Config(controlplane.User{Name: name})
-	s.Expect(err).ToNot(HaveOccurred())
+	user := controlplane.User{Name: s.Namespace}
+	role := stage.Workload.Grant(s.T, user, "", append(rules, rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"get"}})...)
+	config := stage.Workload.ConfigOf(s.T, user)
 	if s.Proxy != nil {
+		var err error
 		config, err = s.Proxy.Config(config)
 		s.Expect(err).ToNot(HaveOccurred())
 	}
@@ -82,14 +74,12 @@ func TestKubeconfig_OfOtherCluster_JudgesNoMachine(t *testing.T) {
 	}
 
 	// One existing Node shows that it is the right cluster. Then the other Nodes were deleted.
-	management, err := client.New(stage.Management.Admin, client.Options{Scheme: stage.Scheme(t)})
-	s.Expect(err).ToNot(HaveOccurred())
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: s.NodeName("m-0")},
 		Spec:       corev1.NodeSpec{ProviderID: s.Node("m-0").Spec.ProviderID},
 	}
-	s.Expect(management.Create(s.Ctx, node)).To(Succeed())
-	defer func() { s.Expect(management.Delete(s.Ctx, node)).To(Succeed()) }()
+	s.Expect(stage.Management.API.Create(s.Ctx, node)).To(Succeed())
+	defer func() { s.Expect(stage.Management.API.Delete(s.Ctx, node)).To(Succeed()) }()
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
 }
@@ -113,10 +103,7 @@ func TestNodeWatch_Forbidden_DropsEarlierReads(t *testing.T) {
 	revoked := role.DeepCopy()
 	revoked.Rules = revoked.Rules[1:]
 	s.Expect(s.Workload.Patch(s.Ctx, revoked, client.MergeFrom(granted))).To(Succeed())
-	user, err := stage.Workload.Config(controlplane.User{Name: role.Name})
-	s.Expect(err).ToNot(HaveOccurred())
-	restricted, err := client.New(user, client.Options{Scheme: stage.Scheme(t)})
-	s.Expect(err).ToNot(HaveOccurred())
+	restricted := stage.Workload.As(t, controlplane.User{Name: s.Namespace})
 	s.Eventually(func() bool { return apierrors.IsForbidden(restricted.List(s.Ctx, &corev1.NodeList{})) }).Should(BeTrue())
 	s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
 	s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())

@@ -45,14 +45,12 @@ func installConvertibleKind(s *stage.Stage) remediator.Kind {
 // setConversion sets the conversion of a kind, and waits until its requests are readable, or unreadable.
 func setConversion(s *stage.Stage, kind remediator.Kind, conversion *apiextensionsv1.CustomResourceConversion, readable any) {
 	s.T.Helper()
-	admin, err := stage.Management.Client()
-	s.Expect(err).ToNot(HaveOccurred())
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	s.Expect(admin.Get(s.Ctx, client.ObjectKeyFromObject(kind.RequestCRD()), crd)).To(Succeed())
+	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(kind.RequestCRD()), crd)).To(Succeed())
 	// The API server itself writes to it at any time, and not to what is changed here.
 	before := client.MergeFrom(crd.DeepCopy())
 	crd.Spec.Conversion = conversion
-	s.Expect(admin.Patch(s.Ctx, crd, before)).To(Succeed())
+	s.Expect(s.Admin.Patch(s.Ctx, crd, before)).To(Succeed())
 	s.Eventually(func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -303,19 +301,15 @@ func deleteCheckAfterRestart(s *kindStage, broken remediator.Kind) (*kindCheck, 
 // serveOnly stops serving the version of a kind and serves another one.
 func serveOnly(s *stage.Stage, kind remediator.Kind, version string) {
 	s.T.Helper()
-	scheme := stage.Scheme(s.T)
-	s.Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
-	admin, err := client.New(stage.Management.Admin, client.Options{Scheme: scheme})
-	s.Expect(err).ToNot(HaveOccurred())
 	for _, crd := range kind.CRDs() {
-		s.Expect(admin.Get(s.Ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
+		s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
 		// The API server itself writes to it at any time, and not to what is changed here.
 		before := client.MergeFrom(crd.DeepCopy())
 		next := *crd.Spec.Versions[0].DeepCopy()
 		next.Name = version
 		crd.Spec.Versions[0].Served, crd.Spec.Versions[0].Storage = false, false
 		crd.Spec.Versions = append(crd.Spec.Versions, next)
-		s.Expect(admin.Patch(s.Ctx, crd, before)).To(Succeed())
+		s.Expect(s.Admin.Patch(s.Ctx, crd, before)).To(Succeed())
 	}
 }
 

@@ -201,10 +201,8 @@ func TestTemplate_KindNotServed_BlocksOnlyItsStep(t *testing.T) {
 // uninstallKind deletes the CRDs of a kind.
 func uninstallKind(s *stage.Stage, kind remediator.Kind) {
 	s.T.Helper()
-	admin, err := stage.Management.Client()
-	s.Expect(err).ToNot(HaveOccurred())
 	for _, crd := range kind.CRDs() {
-		s.Expect(admin.Delete(s.Ctx, crd)).To(Succeed())
+		s.Expect(s.Admin.Delete(s.Ctx, crd)).To(Succeed())
 	}
 }
 

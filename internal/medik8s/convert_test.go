@@ -17,10 +17,13 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/medik8s"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
+// cluster is used by no other package: the cluster has no kinds of medik8s.
+var cluster = testenv.New(testenv.RemedyKinds)
+
+func TestMain(m *testing.M) { testenv.Main(m, cluster) }
 
 var update = flag.Bool("update", false, "write golden files")
 
@@ -46,11 +49,9 @@ func convert(t *testing.T, text string) (*medik8s.Converted, error) {
 // dryRun creates a manifest in an API server that stores nothing.
 func dryRun(t *testing.T, content []byte) error {
 	t.Helper()
-	api, err := client.New(stage.Management.Admin, client.Options{Scheme: stage.Scheme(t)})
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
 	object := &unstructured.Unstructured{}
 	NewWithT(t).Expect(yaml.Unmarshal(content, &object.Object)).To(Succeed())
-	return api.Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict"))
+	return cluster.API.Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict"))
 }
 
 // The samples of medik8s, and each difference. The API server accepts every result.
@@ -219,7 +220,7 @@ func TestConvert_List_MatchesGolden(t *testing.T) {
 // Without medik8s, there is nothing to convert. With it, plurals are those of the cluster.
 func TestInCluster_Checks_AreRead(t *testing.T) {
 	g := NewWithT(t)
-	_, _, err := medik8s.InCluster(t.Context(), stage.Management.Admin)
+	_, _, err := medik8s.InCluster(t.Context(), cluster.Admin)
 	g.Expect(err).To(MatchError("this cluster does not serve nodehealthchecks.remediation.medik8s.io: use --filename for manifests"))
 	preserve := true
 	kind := func(group, plural, kind string, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
@@ -236,17 +237,15 @@ func TestInCluster_Checks_AreRead(t *testing.T) {
 		}
 		return crd
 	}
-	g.Expect(stage.Management.InstallCRDObjects(
+	g.Expect(cluster.InstallCRDObjects(
 		kind("remediation.medik8s.io", "nodehealthchecks", "NodeHealthCheck", apiextensionsv1.ClusterScoped),
 		kind("policies.invalid", "nodepolicies", "NodePolicy", apiextensionsv1.NamespaceScoped),
 	)).To(Succeed())
-	api, err := client.New(stage.Management.Admin, client.Options{})
-	g.Expect(err).ToNot(HaveOccurred())
 	all, _, err := medik8s.Documents(strings.NewReader(manifest("minHealthy: 1\nremediationTemplate: "+
 		"{apiVersion: policies.invalid/v1alpha1, kind: NodePolicyTemplate, name: a, namespace: b}")), "nhc.yaml")
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(api.Create(t.Context(), &all[0])).To(Succeed())
-	found, mapper, err := medik8s.InCluster(t.Context(), stage.Management.Admin)
+	g.Expect(cluster.API.Create(t.Context(), &all[0])).To(Succeed())
+	found, mapper, err := medik8s.InCluster(t.Context(), cluster.Admin)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(found).To(HaveLen(1))
 	converted, err := medik8s.Convert(&found[0], mapper)

@@ -7,21 +7,16 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	testingclock "k8s.io/utils/clock/testing"
@@ -30,34 +25,16 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 var (
-	cp    *controlplane.ControlPlane
 	admin client.Client
-	// start runs the control plane when the first test needs it: those of the pure part and fuzzing do not.
-	start = sync.OnceValue(func() error {
-		var err error
-		if cp, err = controlplane.Lease(context.Background(), controlplane.Management); err != nil {
-			return err
-		}
-		if err = apiextensionsv1.AddToScheme(scheme.Scheme); err != nil {
-			return err
-		}
-		admin, err = cp.Client()
-		return err
-	})
+	// cp starts when the first test needs it: those of the pure part and fuzzing do not.
+	cp = testenv.Shared(controlplane.Management, testenv.AdminClient(&admin))
 )
 
-func TestMain(m *testing.M) {
-	// These machines are shared: what takes long is no failure.
-	SetDefaultEventuallyTimeout(10 * time.Minute)
-	code := m.Run()
-	if cp != nil {
-		cp.Stop()
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // scene is a test's own: a kind of remediator, a namespace, and a manager with the permissions that the test grants.
 type scene struct {
@@ -66,6 +43,7 @@ type scene struct {
 	kind      remediator.Kind
 	namespace string
 	user      controlplane.User
+	role      *rbacv1.ClusterRole
 	clock     *testingclock.FakeClock
 	traffic   *traffic
 	requests  *Requests
@@ -84,10 +62,7 @@ func newScene(t *testing.T, kind string) *scene {
 func newSceneAlone(t *testing.T, kind string) *scene {
 	t.Helper()
 	s := &scene{WithT: NewWithT(t), t: t, clock: testingclock.NewFakeClock(noon), traffic: &traffic{}}
-	s.Expect(start()).To(Succeed())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scene-"}}
-	s.Expect(admin.Create(t.Context(), namespace)).To(Succeed())
-	s.namespace = namespace.Name
+	s.namespace = cp.Use(t).Namespace(t)
 	s.kind = remediator.NewKind(s.namespace+".example.io", "v1", kind)
 	s.user = controlplane.User{Name: s.namespace}
 	s.woken = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -124,9 +99,7 @@ func (s *scene) config() *rest.Config {
 // quietConfig is how the manager reaches the API server, without counting.
 func (s *scene) quietConfig() *rest.Config {
 	s.t.Helper()
-	config, err := cp.Config(s.user)
-	s.Expect(err).ToNot(HaveOccurred())
-	return config
+	return cp.ConfigOf(s.t, s.user)
 }
 
 // begin is a start of the manager.
@@ -165,16 +138,12 @@ func (s *scene) uninstall(crds ...*apiextensionsv1.CustomResourceDefinition) {
 // grant gives the manager these permissions in all namespaces, and removes all others.
 func (s *scene) grant(rules ...rbacv1.PolicyRule) {
 	s.t.Helper()
-	named := metav1.ObjectMeta{Name: s.namespace}
-	role := &rbacv1.ClusterRole{ObjectMeta: named, Rules: rules}
-	if err := admin.Create(s.t.Context(), role); apierrors.IsAlreadyExists(err) {
-		s.Expect(admin.Update(s.t.Context(), role)).To(Succeed())
+	if s.role == nil {
+		s.role = cp.Grant(s.t, s.user, "", rules...)
 		return
 	}
-	s.Expect(admin.Create(s.t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: named, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.namespace},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: s.user.Name}},
-	})).To(Succeed())
+	s.role.Rules = rules
+	s.Expect(admin.Update(s.t.Context(), s.role)).To(Succeed())
 }
 
 // template makes the template, a good one.

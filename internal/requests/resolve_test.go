@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -164,13 +162,7 @@ func TestResolve_NamespacedPermission_IsEnoughToWrite(t *testing.T) {
 	rules := s.kind.Rules()
 	rules[0].Verbs = []string{"list", "watch"}
 	s.grant(rules...)
-	writes := s.kind.Rules()[:1]
-	named := metav1.ObjectMeta{Namespace: s.namespace, Name: "writes"}
-	s.Expect(admin.Create(t.Context(), &rbacv1.Role{ObjectMeta: named, Rules: writes})).To(Succeed())
-	s.Expect(admin.Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: named, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "writes"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: s.user.Name}},
-	})).To(Succeed())
+	cp.Grant(t, s.user, s.namespace, s.kind.Rules()[0])
 	s.template()
 	s.usable(s.check("a"), s.reference())
 	s.create(s.check("a"), Object{"m1", "uid-1"})

@@ -7,9 +7,6 @@ import (
 	"bytes"
 	"context"
 	"maps"
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +16,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -29,66 +24,19 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // management and workloads are two real API servers. This package alone uses management, because an uninstall changes the objects of all
 // namespaces, and the tests count what is left. workloads is shared: the tests change and count only objects that name this project's API
 // group.
-var management, workloads *controlplane.ControlPlane
+var (
+	management = testenv.New(testenv.ClusterAPIKinds(), testenv.RemedyKinds, testenv.RemediationKinds(remediator.Metal3))
+	workloads  = testenv.Shared(controlplane.Workload)
+)
 
-func TestMain(m *testing.M) {
-	ctx := context.Background()
-	code := 1
-	if err := start(ctx); err == nil {
-		code = m.Run()
-	} else {
-		println(err.Error())
-	}
-	for _, server := range []*controlplane.ControlPlane{management, workloads} {
-		if server != nil {
-			server.Stop()
-		}
-	}
-	os.Exit(code)
-}
-
-func start(ctx context.Context) (err error) {
-	var failure error
-	var leased sync.WaitGroup
-	leased.Go(func() { workloads, failure = controlplane.Lease(ctx, controlplane.Workload) })
-	management, err = controlplane.Start(ctx)
-	leased.Wait()
-	if err != nil {
-		return err
-	}
-	if failure != nil {
-		return failure
-	}
-	crds, err := controlplane.ClusterAPICRDs(ctx)
-	if err != nil {
-		return err
-	}
-	root, err := assets.ModuleDir(ctx, assets.ModulePath)
-	if err != nil {
-		return err
-	}
-	if err := management.InstallCRDs(crds, filepath.Join(root, "config", "crd", "bases")); err != nil {
-		return err
-	}
-	return management.InstallCRDObjects(remediator.Metal3.CRDs()...)
-}
-
-func newScheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, scheme.AddToScheme, remedyv1.AddToScheme} {
-		if err := add(s); err != nil {
-			panic(err)
-		}
-	}
-	return s
-}
+func TestMain(m *testing.M) { testenv.Main(m, management, workloads) }
 
 var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 
@@ -112,14 +60,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	g := NewWithT(t)
-	api, err := client.New(management.Admin, client.Options{Scheme: newScheme()})
-	g.Expect(err).ToNot(HaveOccurred())
-	p := &fixture{g, t, t.Context(), api, ""}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
-	p.create(namespace)
-	p.namespace = namespace.Name
-	return p
+	return &fixture{NewWithT(t), t, t.Context(), testenv.NewClient(t, management.Admin), management.Namespace(t)}
 }
 
 func (p *fixture) create(o client.Object) {
@@ -254,18 +195,11 @@ func (p *fixture) uninstaller(dry bool) (*uninstall.Uninstaller, *bytes.Buffer) 
 // user returns an Uninstaller with the permissions of some rules, and its output.
 func (p *fixture) user(name string, rules ...rbacv1.PolicyRule) (*uninstall.Uninstaller, *bytes.Buffer) {
 	p.t.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: p.namespace + name}, Rules: rules}
-	p.create(role)
-	p.create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: role.Name}},
-	})
+	as := controlplane.User{Name: p.namespace + name}
+	role := management.Grant(p.t, as, "", rules...)
 	// The rules can name Remedy's API group.
 	p.t.Cleanup(func() { p.Expect(p.api.Delete(context.Background(), role)).To(Succeed()) })
-	config, err := management.Config(controlplane.User{Name: role.Name})
-	p.Expect(err).ToNot(HaveOccurred())
-	p.Expect(management.UntilAllowed(p.t.Context(), "", role.Name, &rules[0], true)).To(Succeed())
-	c, err := uninstall.NewCluster("the management cluster", config)
+	c, err := uninstall.NewCluster("the management cluster", management.ConfigOf(p.t, as))
 	p.Expect(err).ToNot(HaveOccurred())
 	out := &bytes.Buffer{}
 	return &uninstall.Uninstaller{Management: c, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Timeouts: shortTimeouts}, out

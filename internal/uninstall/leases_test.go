@@ -19,6 +19,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // leaderLease creates the Lease of the managers' leader election.
@@ -95,8 +96,7 @@ func TestLeaderElection_UnrenewedLease_Expires(t *testing.T) {
 // controlPlaneLease creates the Lease of the control plane in the workload cluster.
 func (p *fixture) controlPlaneLease(holder string, renewed time.Time) (far client.Client, lease *coordinationv1.Lease) {
 	p.t.Helper()
-	far, err := client.New(workloads.Admin, client.Options{Scheme: newScheme()})
-	p.Expect(err).ToNot(HaveOccurred())
+	far = testenv.NewClient(p.t, workloads.Admin)
 	key := workload.ControlPlaneLease
 	lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	lease.Spec = coordinationv1.LeaseSpec{

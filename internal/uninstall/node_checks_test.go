@@ -22,6 +22,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // nodeCheck creates a NodeHealthCheck that needs cleanup. An empty Cluster means the management cluster.
@@ -50,8 +51,7 @@ func (p *fixture) nodeCheck(name, cluster string) *remedyv1.NodeHealthCheck {
 // far returns a client of the workload cluster.
 func (p *fixture) far() client.Client {
 	p.t.Helper()
-	far, err := client.New(workloads.Admin, client.Options{Scheme: newScheme()})
-	p.Expect(err).ToNot(HaveOccurred())
+	far := testenv.NewClient(p.t, workloads.Admin)
 	return far
 }
 

@@ -14,10 +14,11 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // proxyFor returns the URL of a proxy for an API server that reports each call before it forwards it.
-func (p *fixture) proxyFor(server *controlplane.ControlPlane, called func(*http.Request)) string {
+func (p *fixture) proxyFor(server *testenv.Environment, called func(*http.Request)) string {
 	p.t.Helper()
 	behind, err := url.Parse(server.Admin.Host)
 	p.Expect(err).ToNot(HaveOccurred())

@@ -18,6 +18,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // setSucceeded sets the condition Succeeded of a request, as a remediator does.
@@ -170,8 +171,7 @@ func TestAll_AnnotatedNonRequest_IsNotDeleted(t *testing.T) {
 	for _, o := range all {
 		p.annotate(p.api, o, forged...)
 	}
-	far, err := client.New(workloads.Admin, client.Options{Scheme: newScheme()})
-	p.Expect(err).ToNot(HaveOccurred())
+	far := testenv.NewClient(p.t, workloads.Admin)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}}
 	p.Expect(far.Create(p.ctx, node)).To(Succeed())
 	p.annotate(far, node, forged...)
@@ -215,8 +215,7 @@ func TestWithdraw_RequestsForNodes_AreDeleted(t *testing.T) {
 	p := newFixture(t)
 	p.cluster("prod", p.kubeconfig())
 	p.Expect(workloads.InstallCRDObjects(remediator.FenceAgents.CRDs()...)).To(Succeed())
-	far, err := client.New(workloads.Admin, client.Options{Scheme: newScheme()})
-	p.Expect(err).ToNot(HaveOccurred())
+	far := testenv.NewClient(p.t, workloads.Admin)
 	check := metav1.OwnerReference{APIVersion: remedyv1.GroupVersion.String(), Kind: "NodeHealthCheck", Name: "nodes", UID: "a-check"}
 	beside := p.owned(remediator.Metal3, "n-1", check)
 	p.create(beside)

@@ -20,12 +20,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // traces returns all objects of a cluster that name Remedy's API group anywhere but in their kind. CRDs do not count.
-func traces(t *testing.T, server *controlplane.ControlPlane) []string {
+func traces(t *testing.T, server *testenv.Environment) []string {
 	t.Helper()
 	return tracesBy(t, server.Admin)
 }

@@ -27,6 +27,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // fill creates every kind of trace.
@@ -40,8 +41,7 @@ func (p *fixture) fill() {
 	p.create(cluster)
 	p.t.Cleanup(func() { p.Expect(p.api.Delete(context.Background(), cluster)).To(Succeed()) })
 	p.create(&corev1.Secret{ObjectMeta: p.meta("prod-kubeconfig"), Data: map[string][]byte{"value": p.kubeconfig()}})
-	far, err := client.New(workloads.Admin, client.Options{Scheme: newScheme()})
-	p.Expect(err).ToNot(HaveOccurred())
+	far := testenv.NewClient(p.t, workloads.Admin)
 	p.Expect(far.Create(p.ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "remedy-control-plane"},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("MachineHealthCheck/a/b")},
@@ -83,8 +83,7 @@ func TestAll_EveryKindOfTrace_RemovesAll(t *testing.T) {
 	p.Expect(traces(t, management)).To(BeEmpty())
 	p.Expect(traces(t, workloads)).To(BeEmpty())
 	p.Expect(said.String()).To(MatchRegexp("Lease kube-system/remedy-control-plane in Cluster .*: deleted"))
-	far, err := client.New(workloads.Admin, client.Options{Scheme: newScheme()})
-	p.Expect(err).ToNot(HaveOccurred())
+	far := testenv.NewClient(p.t, workloads.Admin)
 	turn := client.ObjectKey{Namespace: "kube-system", Name: "remedy-control-plane"}
 	p.Expect(far.Get(p.ctx, turn, &coordinationv1.Lease{})).To(MatchError(ContainSubstring("not found")), "its name has no prefix")
 	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
@@ -176,8 +175,7 @@ func TestAll_DryRun_WritesNothing(t *testing.T) {
 
 func TestAll_UnreachableWorkloadCluster_CleansOthers(t *testing.T) {
 	p := newFixture(t)
-	far, err := client.New(workloads.Admin, client.Options{Scheme: newScheme()})
-	p.Expect(err).ToNot(HaveOccurred())
+	far := testenv.NewClient(p.t, workloads.Admin)
 	p.Expect(far.Create(p.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "n-",
 		Annotations:  map[string]string{remedyv1.AttemptsAnnotation: "2"},

@@ -299,10 +299,8 @@ func TestRead_MissingPermission_IsForbidden(t *testing.T) {
 	g := NewWithT(t)
 	s := newStage(t)
 	nobody := controlplane.User{Name: s.namespace}
-	config, err := second.Config(nobody)
-	g.Expect(err).ToNot(HaveOccurred())
-	grantRoot(t, clientOf(t, second), nobody)
-	key := s.clusterWith("prod", kubeconfigOf(t, config, nil))
+	second.Grant(t, nobody, "", rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"get"}})
+	key := s.clusterWith("prod", kubeconfigOf(t, second.ConfigOf(t, nobody), nil))
 	g.Eventually(func() bool { return s.Get(key).Connection(t.Context()).Up }, patience).Should(BeTrue())
 	target := workload.Target{Name: "any"}
 	r := s.readLive(key, target)[0]
@@ -350,15 +348,4 @@ func TestConnection_Ended_ReleasesResources(t *testing.T) {
 	g.Eventually(runtime.NumGoroutine, patience, 100*time.Millisecond).Should(BeNumerically("<", before+batch), "goroutines, after two hundred connections")
 	g.Eventually(way.count, patience, 100*time.Millisecond).Should(BeNumerically("<=", roads+2), "connections, after two hundred of them")
 	g.Eventually(s.Remembered, patience).Should(BeEmpty(), "what is noted of clusters")
-}
-
-// grantRoot allows a user to see that the API server is up, and nothing else, until the end of the test.
-func grantRoot(t *testing.T, admin client.Client, user controlplane.User) {
-	t.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user.Name}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/"}, Verbs: []string{"get"}}}}
-	createUntilEnd(t, admin, role)
-	createUntilEnd(t, admin, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.Name}},
-	})
 }

@@ -6,10 +6,7 @@ package workload_test
 import (
 	"context"
 	"flag"
-	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -19,8 +16,6 @@ import (
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -37,66 +32,28 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // patience is long, because test machines are shared.
 const patience = 3 * time.Minute
 
 // The first API server is that of the management cluster and of a workload cluster, too; the second is that of another workload cluster.
-var first, second *controlplane.ControlPlane
+var (
+	first  = testenv.Shared(controlplane.Management, testenv.ClusterAPIKinds("clusters"))
+	second = testenv.Shared(controlplane.Workload)
+)
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctrl.SetLogger(logr.Discard())
 	flag.Parse()
-	SetDefaultEventuallyTimeout(patience)
-	// Most of the tests wait most of the time.
-	if err := flag.Set("test.parallel", "12"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	leased := []**controlplane.ControlPlane{&first, &second}
-	failures := make([]error, len(leased))
-	var all sync.WaitGroup
-	for i, name := range []string{controlplane.Management, controlplane.Workload} {
-		all.Go(func() { *leased[i], failures[i] = controlplane.Lease(context.Background(), name) })
-	}
-	all.Wait()
-	for i := range leased {
-		if failures[i] == nil {
-			defer (*leased[i]).Stop()
-		}
-	}
-	crds, err := controlplane.ClusterAPICRDs(context.Background())
-	for _, failure := range append(failures, err) {
-		if failure != nil {
-			fmt.Fprintln(os.Stderr, failure)
-			return 1
-		}
-	}
-	if err := first.InstallCRDs(filepath.Join(crds, "cluster.x-k8s.io_clusters.yaml")); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	// Most of the tests wait most of the time, also under the race detector.
+	_ = flag.Set("test.parallel", "12")
+	testenv.Main(m, first, second)
 }
 
-func newScheme(t *testing.T) *runtime.Scheme {
+func clientOf(t *testing.T, cluster *testenv.Environment) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	NewWithT(t).Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
-	NewWithT(t).Expect(clusterv1.AddToScheme(scheme)).To(Succeed())
-	return scheme
-}
-
-func clientOf(t *testing.T, cp *controlplane.ControlPlane) client.Client {
-	t.Helper()
-	c, err := client.New(cp.Admin, client.Options{Scheme: newScheme(t)})
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-	return c
+	return testenv.NewClient(t, cluster.Admin)
 }
 
 // stage is a manager with its clusters and the notifications of its controllers.
@@ -136,7 +93,7 @@ func (s *stage) start(answerTime time.Duration) {
 	s.t.Helper()
 	g, t := NewWithT(s.t), s.t
 	mgr, err := ctrl.NewManager(rest.CopyConfig(first.Admin), ctrl.Options{
-		Scheme:     newScheme(t),
+		Scheme:     testenv.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Logger:     logr.Discard(),
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
@@ -213,7 +170,7 @@ func (s *stage) notificationsOf(key client.ObjectKey) int {
 }
 
 // cluster creates a Cluster whose API server is reached through the proxy.
-func (s *stage) cluster(name string, cp *controlplane.ControlPlane, way *proxy) client.ObjectKey {
+func (s *stage) cluster(name string, cp *testenv.Environment, way *proxy) client.ObjectKey {
 	s.t.Helper()
 	return s.clusterWith(name, kubeconfigOf(s.t, cp.Admin, way))
 }
@@ -267,7 +224,7 @@ func kubeconfigOf(t *testing.T, user *rest.Config, way *proxy) *clientcmdapi.Con
 }
 
 // addressOf returns the address of an API server.
-func addressOf(t *testing.T, cp *controlplane.ControlPlane) string {
+func addressOf(t *testing.T, cp *testenv.Environment) string {
 	t.Helper()
 	at, err := url.Parse(cp.Admin.Host)
 	NewWithT(t).Expect(err).ToNot(HaveOccurred())
@@ -295,7 +252,7 @@ func (s *stage) readLive(key client.ObjectKey, targets ...workload.Target) []wor
 }
 
 // addNode adds a Node until the end of the test.
-func addNode(t *testing.T, cp *controlplane.ControlPlane, name, providerID string) *corev1.Node {
+func addNode(t *testing.T, cp *testenv.Environment, name, providerID string) *corev1.Node {
 	t.Helper()
 	c := clientOf(t, cp)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}

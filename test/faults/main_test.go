@@ -19,29 +19,28 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
-var cp = testenv.Shared(controlplane.Management)
+var (
+	admin client.Client
+	cp    = testenv.Shared(controlplane.Management, testenv.AdminClient(&admin))
+)
 
 func TestMain(m *testing.M) { testenv.Main(m, cp) }
 
 // newNamespace is one of the test's own.
 func newNamespace(ctx context.Context) (string, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
-	err := cp.API.Create(ctx, namespace)
+	err := admin.Create(ctx, namespace)
 	return namespace.Name, err
 }
 
 func namespaceFor(t *testing.T) string {
 	t.Helper()
-	name, err := newNamespace(t.Context())
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-	return name
+	return cp.Namespace(t)
 }
 
 func clientOf(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
-	c, err := client.New(config, client.Options{})
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-	return c
+	return testenv.NewClient(t, config)
 }
 
 // ownConnections makes clients of this config share no connection with any other.
@@ -59,7 +58,7 @@ func configMap(namespace, name string) *corev1.ConfigMap {
 func there(t *testing.T, namespace string) []string {
 	t.Helper()
 	list := &corev1.ConfigMapList{}
-	NewWithT(t).Expect(cp.API.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
+	NewWithT(t).Expect(admin.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
 	names := []string{}
 	for i := range list.Items {
 		if list.Items[i].Name != "kube-root-ca.crt" {

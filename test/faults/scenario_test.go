@@ -58,7 +58,7 @@ func wishes(born func(client.Client) *controller) faults.Scenario[string] {
 			if err != nil {
 				return "", err
 			}
-			return namespace, cp.API.Create(ctx, configMap(namespace, "wish"))
+			return namespace, admin.Create(ctx, configMap(namespace, "wish"))
 		},
 		Run: func(ctx context.Context, process *faults.Process, namespace string) error {
 			c, err := client.New(process.Config(cp.Admin), client.Options{})
@@ -74,7 +74,7 @@ func wishes(born func(client.Client) *controller) faults.Scenario[string] {
 		},
 		State: func(ctx context.Context, namespace string) ([]client.Object, error) {
 			list := &corev1.ConfigMapList{}
-			err := cp.API.List(ctx, list, client.InNamespace(namespace))
+			err := admin.List(ctx, list, client.InNamespace(namespace))
 			var objects []client.Object
 			for i := range list.Items {
 				if list.Items[i].Name != "kube-root-ca.crt" {

@@ -36,7 +36,7 @@ func TestTrouble_EachKind_ReturnsItsError(t *testing.T) {
 		t.Run(string(test.kind), func(t *testing.T) {
 			g := NewWithT(t)
 			ctx, object := t.Context(), configMap(namespaceFor(t), "a")
-			g.Expect(cp.API.Create(ctx, object)).To(Succeed())
+			g.Expect(admin.Create(ctx, object)).To(Succeed())
 			p := faults.Start(ctx)
 			c := clientOf(t, p.Config(cp.Admin))
 			p.Trouble(faults.Trouble{Chance: 1, Kinds: []faults.Fault{test.kind}})
@@ -68,7 +68,7 @@ func TestTrouble_SameSeed_HasSameFaults(t *testing.T) {
 	g := NewWithT(t)
 	namespace := namespaceFor(t)
 	for i := range 10 {
-		g.Expect(cp.API.Create(t.Context(), configMap(namespace, fmt.Sprintf("c%d", i)))).To(Succeed())
+		g.Expect(admin.Create(t.Context(), configMap(namespace, fmt.Sprintf("c%d", i)))).To(Succeed())
 	}
 	once := func(seed uint64, chance float64) []string {
 		p := faults.Start(t.Context())

@@ -33,7 +33,7 @@ func newInformed(t *testing.T, untyped bool) *informed {
 	t.Helper()
 	g := NewWithT(t)
 	i := &informed{Process: faults.Start(t.Context()), object: configMap(namespaceFor(t), "a"), untyped: untyped}
-	g.Expect(cp.API.Create(t.Context(), i.object)).To(Succeed())
+	g.Expect(admin.Create(t.Context(), i.object)).To(Succeed())
 	config := rest.CopyConfig(cp.Admin)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -94,7 +94,7 @@ func (i *informed) read(t *testing.T, from client.Reader) string {
 func (i *informed) change(t *testing.T, says string) {
 	t.Helper()
 	i.object.Data["text"] = says
-	NewWithT(t).Expect(cp.API.Update(t.Context(), i.object)).To(Succeed())
+	NewWithT(t).Expect(admin.Update(t.Context(), i.object)).To(Succeed())
 }
 
 // Events come in protobuf and in JSON.

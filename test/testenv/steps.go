@@ -29,6 +29,14 @@ var (
 	clusterAPI = sync.OnceValues(func() (string, error) { return controlplane.ClusterAPICRDs(context.Background()) })
 )
 
+// AdminClient keeps the administrator's client in a variable.
+func AdminClient(admin *client.Client) Step {
+	return func(_ context.Context, e *Environment) error {
+		*admin = e.API
+		return nil
+	}
+}
+
 // RemedyKinds installs the kinds of config/crd.
 func RemedyKinds(_ context.Context, e *Environment) error {
 	folder, err := root()
