@@ -103,24 +103,13 @@ func TestRequest_ReadFails_IsNotCreatedAgain(t *testing.T) {
 	inTreeEnv.Expect(err).To(MatchError(ContainSubstring("already exists")), "it may not look, and makes another one")
 
 	// RBAC allows Remedy to write requests, and not to read them.
-	user := controlplane.User{Name: "blind", Groups: []string{"blind"}}
-	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"", "events.k8s.io", "authorization.k8s.io", "cluster.x-k8s.io", remedyv1.GroupVersion.Group, "apiextensions.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-		{APIGroups: []string{kind.Group}, Resources: []string{kind.TemplatePlural()}, Verbs: []string{"get", "list", "watch"}},
-		{APIGroups: []string{kind.Group}, Resources: []string{kind.Plural}, Verbs: []string{"create", "patch", "delete"}},
-	}}
-	role.Name = "blind-" + remedyEnv.namespace
-	remedyEnv.create(role)
-	binding := &rbacv1.ClusterRoleBinding{
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "blind"}},
-	}
-	binding.Name = role.Name
-	remedyEnv.create(binding)
-	blind, err := server.Config(user)
-	remedyEnv.Expect(err).ToNot(HaveOccurred())
+	user := controlplane.User{Name: "blind"}
+	server.Grant(t, user, "",
+		rbacv1.PolicyRule{APIGroups: []string{"", "events.k8s.io", "authorization.k8s.io", "cluster.x-k8s.io", remedyv1.GroupVersion.Group, "apiextensions.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{APIGroups: []string{kind.Group}, Resources: []string{kind.TemplatePlural()}, Verbs: []string{"get", "list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{kind.Group}, Resources: []string{kind.Plural}, Verbs: []string{"create", "patch", "delete"}})
 	workers := remedyEnv.remedyCheck("workers", byOurTemplate)
-	remedyEnv.start(blind, clock.RealClock{})
+	remedyEnv.start(server.ConfigOf(t, user), clock.RealClock{})
 	remedyEnv.Eventually(remedyEnv.checkCondition(workers, remedyv1.TemplatesResolvedCondition)).Should(Equal("False " + remedyv1.ForbiddenReason))
 	remedyEnv.Eventually(remedyEnv.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedTemplateNotResolved)))
 	remedyEnv.Expect(remedyEnv.requests()).To(BeEmpty())

@@ -5,9 +5,6 @@ package differential_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,46 +18,18 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // The actions of the reconcilers are compared on a real API server: the same scenario runs in two namespaces. The in-tree reconciler reconciles
 // one of them, and Remedy the other.
 
-var server struct {
-	once sync.Once
-	*controlplane.ControlPlane
-	err error
-}
+// server has the kinds of Cluster API, of Remedy, and of a remediator. No other package uses it: both controllers act as an administrator here,
+// and Remedy then looks for requests in every kind that is served.
+var server = testenv.New(testenv.ClusterAPIKinds(), testenv.RemedyKinds, testenv.RemediationKinds(remediator.Metal3))
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if server.ControlPlane != nil {
-		server.Stop()
-	}
-	os.Exit(code)
-}
-
-// startServer runs an API server with the kinds of Cluster API, of Remedy, and of a remediator. It starts with the first test that needs it. No
-// other package uses it: both controllers act as an administrator here, and Remedy then looks for requests in every kind that is served.
-func startServer() {
-	ctx := context.Background()
-	if server.ControlPlane, server.err = controlplane.Start(ctx); server.err != nil {
-		return
-	}
-	var crds, root string
-	if crds, server.err = controlplane.ClusterAPICRDs(ctx); server.err != nil {
-		return
-	}
-	if root, server.err = assets.ModuleDir(ctx, assets.ModulePath); server.err != nil {
-		return
-	}
-	if server.err = server.InstallCRDs(crds, filepath.Join(root, "config", "crd", "bases")); server.err != nil {
-		return
-	}
-	server.err = server.InstallCRDObjects(remediator.Metal3.CRDs()...)
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // environment is a namespace with a Cluster. The API server of the management cluster is also that of the workload cluster.
 type environment struct {
@@ -86,17 +55,8 @@ func newEnvironments(t *testing.T) (inTreeEnv, remedyEnv *environment) {
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	a := &environment{t: t, WithT: NewWithT(t), ctx: context.WithoutCancel(t.Context())}
-	server.once.Do(startServer)
-	a.Expect(server.err).ToNot(HaveOccurred())
-	// On a machine that is very busy a cluster may not answer twice in a row, and then there is a reconnect grace period.
-	a.SetDefaultEventuallyTimeout(10 * time.Minute)
-	a.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	var err error
-	a.api, err = client.New(server.Admin, client.Options{Scheme: scheme})
-	a.Expect(err).ToNot(HaveOccurred())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
-	a.create(namespace)
-	a.namespace = namespace.Name
+	a.namespace = server.Use(t).Namespace(t)
+	a.api = testenv.NewClient(t, server.Admin)
 	a.create(&corev1.Secret{ObjectMeta: a.meta(clusterName + "-kubeconfig"), Data: map[string][]byte{"value": a.kubeconfig()}})
 	a.cluster = &clusterv1.Cluster{ObjectMeta: a.meta(clusterName)}
 	a.cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyCluster", Name: clusterName}

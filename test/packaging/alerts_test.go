@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -72,6 +73,15 @@ func prometheusRule(t *testing.T) *monitoringv1.PrometheusRule {
 	return made
 }
 
+// buildPromtool builds it once.
+var buildPromtool = sync.OnceValue(func() error {
+	out, err := exec.Command("make", "--no-print-directory", "-s", "-C", root, "bin/promtool").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("failed to build promtool: %w: %s", err, out)
+	}
+	return nil
+})
+
 // promtool runs it in a folder with the rules and the tests of them.
 func promtool(t *testing.T, rules *monitoringv1.PrometheusRule, tests []ruleTest, args ...string) (string, error) {
 	t.Helper()
@@ -84,6 +94,7 @@ func promtool(t *testing.T, rules *monitoringv1.PrometheusRule, tests []ruleTest
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(os.WriteFile(filepath.Join(dir, name), text, 0o600)).To(Succeed())
 	}
+	g.Expect(buildPromtool()).To(Succeed())
 	tool, err := filepath.Abs(filepath.Join(root, "bin", "promtool"))
 	g.Expect(err).ToNot(HaveOccurred())
 	cmd := exec.CommandContext(t.Context(), tool, args...)

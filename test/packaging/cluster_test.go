@@ -4,7 +4,6 @@
 package packaging_test
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -20,28 +19,22 @@ import (
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/repository"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 func TestComponents_InstalledAndDeleted_LeaveNoTraces(t *testing.T) {
 	g := NewWithT(t)
-	cp, err := controlplane.Start(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(cp.Stop)
-	admin, err := cp.Client()
-	g.Expect(err).ToNot(HaveOccurred())
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(cp.WriteKubeconfig(controlplane.User{Name: "admin", Groups: []string{"system:masters"}}, kubeconfig)).To(Succeed())
-
+	cp := testenv.Start(t)
+	admin := cp.API
 	made := components(t, infrastructure, repository.ComponentsOptions{})
 	clusterctl, err := config.New(t.Context(), "", config.InjectReader(config.NewMemoryReader()))
 	g.Expect(err).ToNot(HaveOccurred())
-	inCluster := cluster.New(cluster.Kubeconfig{Path: kubeconfig}, clusterctl).ProviderComponents()
+	inCluster := cluster.New(cluster.Kubeconfig{Path: cp.Kubeconfig(t)}, clusterctl).ProviderComponents()
 	g.Expect(inCluster.Create(t.Context(), made.Objs())).To(Succeed())
 
 	t.Run("everything is there", func(t *testing.T) {
 		g := NewWithT(t)
-		g.Expect(labelled(t, cp, admin)).To(HaveLen(len(made.Objs())))
+		g.Expect(labelled(t, cp)).To(HaveLen(len(made.Objs())))
 	})
 	t.Run("the pod is as restricted as its namespace demands", func(t *testing.T) {
 		g := NewWithT(t)
@@ -62,7 +55,7 @@ func TestComponents_InstalledAndDeleted_LeaveNoTraces(t *testing.T) {
 		}
 		g.Expect(inCluster.Delete(t.Context(), cluster.DeleteOptions{Provider: provider, IncludeNamespace: true, IncludeCRDs: true, SkipInventory: true})).To(Succeed())
 		// No namespace controller runs here, so the namespace stays terminating.
-		g.Eventually(func() []string { return outside(labelled(t, cp, admin), "remedy-system") }, time.Minute).Should(BeEmpty())
+		g.Eventually(func() []string { return outside(labelled(t, cp), "remedy-system") }, time.Minute).Should(BeEmpty())
 		namespace := &corev1.Namespace{}
 		g.Expect(admin.Get(t.Context(), client.ObjectKey{Name: "remedy-system"}, namespace)).To(Succeed())
 		g.Expect(namespace.DeletionTimestamp).ToNot(BeNil())
@@ -70,7 +63,7 @@ func TestComponents_InstalledAndDeleted_LeaveNoTraces(t *testing.T) {
 }
 
 // labelled lists every object of every kind that carries the provider label.
-func labelled(t *testing.T, cp *controlplane.ControlPlane, admin client.Client) map[string]string {
+func labelled(t *testing.T, cp *testenv.Environment) map[string]string {
 	t.Helper()
 	g := NewWithT(t)
 	api, err := discovery.NewDiscoveryClientForConfig(cp.Admin)
@@ -87,7 +80,7 @@ func labelled(t *testing.T, cp *controlplane.ControlPlane, admin client.Client) 
 			}
 			objects := &metav1.PartialObjectMetadataList{}
 			objects.SetGroupVersionKind(gv.WithKind(resource.Kind + "List"))
-			if err := admin.List(t.Context(), objects, client.MatchingLabels{"cluster.x-k8s.io/provider": infrastructure.label}); err != nil {
+			if err := cp.API.List(t.Context(), objects, client.MatchingLabels{"cluster.x-k8s.io/provider": infrastructure.label}); err != nil {
 				continue
 			}
 			for _, object := range objects.Items {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/repository"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 const version = "v0.1.0"
@@ -41,32 +43,27 @@ var (
 )
 
 // release writes a release into clusterctl's layout of a local repository, once for all tests.
-var releaseFolder string
-
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (int, error) {
+var release = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "remedy-release-")
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	releaseFolder = filepath.Join(dir, "release")
-	if out, err := exec.Command("../../hack/release.sh", releaseFolder, version).CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("the release cannot be made: %w: %s", err, out)
+	testenv.AtEnd(func() { _ = os.RemoveAll(dir) })
+	folder := filepath.Join(dir, "release")
+	if out, err := exec.Command("../../hack/release.sh", folder, version).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("the release cannot be made: %w: %s", err, out)
 	}
-	if out, err := exec.Command("make", "--no-print-directory", "-s", "-C", root, "bin/promtool").CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("failed to build promtool: %w: %s", err, out)
-	}
-	return m.Run(), nil
+	return folder, nil
+})
+
+func releaseFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := release()
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	return folder
 }
+
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // open opens all files below paths of the checkout: the go command caches the result of a test by the files that the test opens, and does not see
 // those that scripts and compilers open.
@@ -108,7 +105,7 @@ func repositoryClient(t *testing.T, f flavor) repository.Client {
 	folder := filepath.Join(home, f.label, version)
 	g.Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
 	for _, file := range []string{f.file, "metadata.yaml"} {
-		content, err := os.ReadFile(filepath.Join(releaseFolder, file))
+		content, err := os.ReadFile(filepath.Join(releaseFolder(t), file))
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(os.WriteFile(filepath.Join(folder, file), content, 0o600)).To(Succeed())
 	}
@@ -175,9 +172,9 @@ var namespaced = map[string]bool{
 
 func TestComponents_BothProviders_DifferByLabelOnly(t *testing.T) {
 	g := NewWithT(t)
-	one, err := os.ReadFile(filepath.Join(releaseFolder, infrastructure.file))
+	one, err := os.ReadFile(filepath.Join(releaseFolder(t), infrastructure.file))
 	g.Expect(err).ToNot(HaveOccurred())
-	other, err := os.ReadFile(filepath.Join(releaseFolder, addon.file))
+	other, err := os.ReadFile(filepath.Join(releaseFolder(t), addon.file))
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(strings.ReplaceAll(string(other), addon.label, infrastructure.label)).To(Equal(string(one)))
 	g.Expect(string(one)).ToNot(Equal(string(other)))

@@ -12,7 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // The command that docs/install.md gives to those who have no clusterctl is run as it stands there.
@@ -23,18 +23,14 @@ func TestInstallPage_KubectlCommand_InstallsComponents(t *testing.T) {
 	command := regexp.MustCompile(`(?m)^sed -E .* out/infrastructure-components.yaml \| kubectl apply --server-side -f -$`).FindString(string(docs))
 	g.Expect(command).ToNot(BeEmpty())
 
-	cp, err := controlplane.Start(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(cp.Stop)
+	cp := testenv.Start(t)
 	dir := t.TempDir()
-	g.Expect(os.Symlink(releaseFolder, filepath.Join(dir, "out"))).To(Succeed())
+	g.Expect(os.Symlink(releaseFolder(t), filepath.Join(dir, "out"))).To(Succeed())
 	g.Expect(os.Symlink(cp.Kubectl, filepath.Join(dir, "kubectl"))).To(Succeed())
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	g.Expect(cp.WriteKubeconfig(controlplane.User{Name: "admin", Groups: []string{"system:masters"}}, kubeconfig)).To(Succeed())
 	run := func(command string) string {
 		cmd := exec.Command("/bin/sh", "-c", command)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+dir+":"+os.Getenv("PATH"), "image=registry.example.com/remedy:v0.1.0")
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig(t), "PATH="+dir+":"+os.Getenv("PATH"), "image=registry.example.com/remedy:v0.1.0")
 		out, err := cmd.CombinedOutput()
 		g.Expect(err).ToNot(HaveOccurred(), string(out))
 		return string(out)

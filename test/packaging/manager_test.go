@@ -4,18 +4,13 @@
 package packaging_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,53 +19,35 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // monitored is a manager that monitors Nodes: one is being remediated, one is blocked, one has recovered. A Cluster does not exist.
 type monitored struct {
-	cp    *controlplane.ControlPlane
-	admin client.Client
+	*testenv.Environment
 	*instance.Instance
-	log *output
+	log *testenv.Log
 }
 
 func startMonitored(t *testing.T) *monitored {
 	t.Helper()
 	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(time.Minute)
-	cp, err := controlplane.Start(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(cp.Stop)
-	admin, err := cp.Client()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(remedyv1.AddToScheme(admin.Scheme())).To(Succeed())
-	clusterAPI, err := controlplane.ClusterAPICRDs(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(cp.InstallCRDs(filepath.Join(root, "config", "crd", "bases"), clusterAPI)).To(Succeed())
-	g.Expect(cp.InstallCRDObjects(remediator.FenceAgents.CRDs()...)).To(Succeed())
-	g.Expect(instance.Grant(t.Context(), cp)).To(Succeed())
-	m := &monitored{cp: cp, admin: admin, log: &output{}}
+	cp := testenv.Start(t, testenv.RemedyKinds, testenv.ClusterAPIKinds(), testenv.RemediationKinds(remediator.FenceAgents), testenv.ManagerRoles)
+	m := &monitored{Environment: cp}
 	// No controller aggregates ClusterRoles here.
-	role := remediator.FenceAgents.ClusterRole()
-	m.create(g, role, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: instance.Namespace, Name: instance.ServiceAccount}},
-	}, remediator.FenceAgents.NewTemplate("default", "template", map[string]any{}))
+	cp.Grant(t, testenv.Manager, "", remediator.FenceAgents.Rules()...)
+	m.create(g, remediator.FenceAgents.NewTemplate("default", "template", map[string]any{}))
 	grant := added(t, "service-monitor")
-	m.create(g, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}}, grant["Service"], grant["ClusterRole"], grant["ClusterRoleBinding"],
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "monitoring", Name: "prometheus-k8s"}})
+	m.create(g, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}}, grant["Service"], grant["ClusterRole"], grant["ClusterRoleBinding"])
 
 	marked := map[string]string{remedyv1.RemediateNodeAnnotation: ""}
 	for node, pool := range map[string]string{"fenced": "a", "blocked": "b"} {
@@ -87,36 +64,24 @@ func startMonitored(t *testing.T) *monitored {
 	m.create(g, machines, nodeCheck("fenced", "a"), paused)
 
 	open(t, "api", "controllers", "internal", "main.go", "go.mod")
-	binary := filepath.Join(t.TempDir(), "manager")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags=fieldsv1string", "-o", binary, ".")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	g.Expect(err).ToNot(HaveOccurred(), string(out))
-	m.Instance, err = instance.Start(binary, cp, m.log, "--v=4", "--logging-format=json")
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(func() {
-		m.Kill()
-		if t.Failed() {
-			t.Log(m.log.String())
-		}
-	})
+	m.Instance, m.log = cp.StartManager(t, "--v=4", "--logging-format=json")
 	return m
 }
 
 func (m *monitored) create(g *WithT, objects ...client.Object) {
 	for _, object := range objects {
-		g.Expect(m.admin.Create(context.Background(), object)).To(Succeed(), object.GetName())
+		g.Expect(m.API.Create(context.Background(), object)).To(Succeed(), object.GetName())
 	}
 }
 
 // setReady sets the condition Ready of the Node that recovers.
 func (m *monitored) setReady(g *WithT, status corev1.ConditionStatus) {
 	node := &corev1.Node{}
-	g.Expect(m.admin.Get(context.Background(), client.ObjectKey{Name: "recovered"}, node)).To(Succeed())
+	g.Expect(m.API.Get(context.Background(), client.ObjectKey{Name: "recovered"}, node)).To(Succeed())
 	node.Status.Conditions = []corev1.NodeCondition{{
 		Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour)),
 	}}
-	g.Expect(m.admin.Status().Update(context.Background(), node)).To(Succeed())
+	g.Expect(m.API.Status().Update(context.Background(), node)).To(Succeed())
 }
 
 func nodeCheck(name, pool string) *remedyv1.NodeHealthCheck {
@@ -129,42 +94,19 @@ func nodeCheck(name, pool string) *remedyv1.NodeHealthCheck {
 	return made
 }
 
-// output collects what a process prints, and can be read while it does.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
 // scrape reads the metrics as Prometheus does with the ServiceMonitor: as its ServiceAccount, with its scheme and path.
 func (m *monitored) scrape(t *testing.T) (map[string]*dto.MetricFamily, error) {
 	t.Helper()
 	monitor := &monitoringv1.ServiceMonitor{}
 	strict(t, added(t, "service-monitor")["ServiceMonitor"], monitor)
 	endpoint := monitor.Spec.Endpoints[0]
-	account, request := &corev1.ServiceAccount{}, &authenticationv1.TokenRequest{}
-	account.Namespace, account.Name = "monitoring", "prometheus-k8s"
-	if err := m.admin.SubResource("token").Create(t.Context(), account, request); err != nil {
-		return nil, err
-	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: *endpoint.TLSConfig.InsecureSkipVerify}}
 	defer transport.CloseIdleConnections()
 	get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint.Scheme.String()+"://"+m.Diagnostics+endpoint.Path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	get.Header.Set("Authorization", "Bearer "+request.Status.Token)
+	get.Header.Set("Authorization", "Bearer "+m.Token(t, "monitoring", "prometheus-k8s"))
 	response, err := (&http.Client{Transport: transport}).Do(get)
 	if err != nil {
 		return nil, err

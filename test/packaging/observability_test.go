@@ -195,7 +195,6 @@ func panels(t *testing.T) map[string]string {
 // and labels, and values of labels, are the same.
 func TestMonitoring_RunningManager_HasTheSeries(t *testing.T) {
 	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(time.Minute)
 	g.SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
 	m := startMonitored(t)
 	var families map[string]*dto.MetricFamily

@@ -53,7 +53,7 @@ func TestOperatorSamples_ReleasedFile_IsFetched(t *testing.T) {
 			g.Expect(flavor.label).To(HaveSuffix("-"+provider.Metadata.Name), "the operator finds a provider by its name")
 			g.Expect(provider.Spec.Version).To(Equal(version))
 			g.Expect(provider.Spec.FetchConfig.URL).To(Equal("<releases>/" + version + "/" + flavor.file))
-			g.Expect(filepath.Join(releaseFolder, flavor.file)).To(BeARegularFile(), "a release has the file")
+			g.Expect(filepath.Join(releaseFolder(t), flavor.file)).To(BeARegularFile(), "a release has the file")
 			docs, err := os.ReadFile(filepath.Join(root, "docs/install.md"))
 			g.Expect(err).ToNot(HaveOccurred())
 			g.Expect(string(docs)).To(ContainSubstring("config/samples/operator/" + file))

@@ -319,7 +319,7 @@ func expectManifests(t *testing.T, tilt *tiltfile) {
 			}
 		}
 	}
-	release, err := os.ReadFile(filepath.Join(releaseFolder, infrastructure.file))
+	release, err := os.ReadFile(filepath.Join(releaseFolder(t), infrastructure.file))
 	g.Expect(err).ToNot(HaveOccurred())
 	released, err := utilyaml.ToUnstructured([]byte(strings.ReplaceAll(string(substituted(t, release)), readTilt(t).Config.Image+":"+version, readTilt(t).Config.Image+":dev")))
 	g.Expect(err).ToNot(HaveOccurred())

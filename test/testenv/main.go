@@ -59,6 +59,7 @@ func Main(m *testing.M, eager ...*Environment) int {
 	}
 	ctrl.SetLogger(Logger)
 	gomega.SetDefaultEventuallyTimeout(Timeout)
+	gomega.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	if err := start(eager); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		end()

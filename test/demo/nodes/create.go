@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,11 +22,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/demo"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 const (
@@ -70,10 +69,7 @@ func (d *demonstration) create(ctx context.Context, manager string) error {
 	if err := d.cluster.WriteKubeconfig(admin, d.Kubeconfig); err != nil {
 		return err
 	}
-	if d.api, err = d.cluster.Client(); err != nil {
-		return err
-	}
-	if err := remedyv1.AddToScheme(d.api.Scheme()); err != nil {
+	if d.api, err = client.New(d.cluster.Admin, client.Options{Scheme: testenv.Scheme}); err != nil {
 		return errors.WithStack(err)
 	}
 	d.Print("Installing Remedy and the kinds of the remediation provider.")
@@ -102,19 +98,15 @@ func (d *demonstration) create(ctx context.Context, manager string) error {
 
 // install installs the definitions, policies and permissions of Remedy, and the kinds of the remediator with its template.
 func (d *demonstration) install(ctx context.Context) error {
-	if err := d.cluster.InstallCRDs("config/crd/bases"); err != nil {
-		return err
-	}
-	policies := exec.CommandContext(ctx, d.cluster.Kubectl, "--kubeconfig", d.Kubeconfig, "apply", "-k", "config/policy")
-	if out, err := policies.CombinedOutput(); err != nil {
-		return errors.Wrapf(err, "failed to apply config/policy: %s", out)
-	}
-	if err := instance.Grant(ctx, d.cluster); err != nil {
-		return err
-	}
 	kind := remediator.FenceAgents
-	if err := d.cluster.InstallCRDObjects(kind.CRDs()...); err != nil {
-		return err
+	installed := &testenv.Environment{ControlPlane: d.cluster, API: d.api}
+	for _, step := range []testenv.Step{
+		testenv.RemedyKinds, testenv.Kustomization("config/policy"), testenv.ManagerRoles, testenv.RemediationKinds(kind),
+		testenv.Namespaces(namespace),
+	} {
+		if err := step(ctx, installed); err != nil {
+			return err
+		}
 	}
 	// No kube-controller-manager runs that aggregates ClusterRoles.
 	role := &rbacv1.ClusterRole{}
@@ -125,13 +117,8 @@ func (d *demonstration) install(ctx context.Context) error {
 	if err := d.api.Update(ctx, role); err != nil {
 		return errors.WithStack(err)
 	}
-	for _, o := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		kind.NewTemplate(namespace, "reboot", map[string]any{"agent": "fence_ipmilan"}),
-	} {
-		if err := d.api.Create(ctx, o); err != nil {
-			return errors.WithStack(err)
-		}
+	if err := d.api.Create(ctx, kind.NewTemplate(namespace, "reboot", map[string]any{"agent": "fence_ipmilan"})); err != nil {
+		return errors.WithStack(err)
 	}
 	d.runRemediator(ctx)
 	return nil

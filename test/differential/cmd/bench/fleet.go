@@ -15,18 +15,15 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/procgroup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // bench has an API server, which is both the management cluster and all workload clusters, and the programs to measure.
@@ -50,30 +47,16 @@ func (b *bench) start(ctx context.Context) error {
 	if b.server, err = controlplane.Start(ctx, controlplane.WithAPIServerFlag("max-mutating-requests-inflight", "1000")); err != nil {
 		return err
 	}
-	crds, err := controlplane.ClusterAPICRDs(ctx)
-	if err != nil {
-		return err
-	}
-	root, err := assets.ModuleDir(ctx, assets.ModulePath)
-	if err != nil {
-		return err
-	}
-	if err := b.server.InstallCRDs(crds, filepath.Join(root, "config", "crd", "bases")); err != nil {
-		return err
-	}
-	if err := b.server.InstallCRDObjects(remediator.Metal3.CRDs()...); err != nil {
-		return err
-	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, clientgoscheme.AddToScheme, remedyv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return err
-		}
-	}
 	config := rest.CopyConfig(b.server.Admin)
 	config.QPS = -1
-	if b.api, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+	if b.api, err = client.NewWithWatch(config, client.Options{Scheme: testenv.Scheme}); err != nil {
 		return err
+	}
+	installed := &testenv.Environment{ControlPlane: b.server, API: b.api}
+	for _, step := range []testenv.Step{testenv.ClusterAPIKinds(), testenv.RemedyKinds, testenv.RemediationKinds(remediator.Metal3)} {
+		if err := step(ctx, installed); err != nil {
+			return err
+		}
 	}
 	content, err := controlplane.Kubeconfig(b.server.Admin)
 	if err != nil {
