@@ -4,6 +4,7 @@
 package admission_test
 
 import (
+	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -15,7 +16,9 @@ import (
 // condition that is in no manifest.
 func TestServerSideApply_OwnConditions_ReplaceDefaults(t *testing.T) {
 	g := NewWithT(t)
-	t.Cleanup(func() { deleteIfThere(t, cp.API, withName(example(t, nodesMinimal), "applied")) })
+	t.Cleanup(func() {
+		g.Expect(cp.API.Delete(context.Background(), withName(example(t, nodesMinimal), "applied"))).To(Succeed())
+	})
 	apply := func(patch string) *unstructured.Unstructured {
 		object := patched(g, example(t, nodesMinimal), patch)
 		object.SetName("applied")

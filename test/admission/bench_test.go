@@ -49,7 +49,10 @@ func policyBench(t *testing.T) *bench {
 	t.Helper()
 	g := NewWithT(t)
 	startedBench.Use(t)
-	t.Cleanup(func() { g.Expect(startedBench.clear(context.Background())).To(Succeed()) })
+	t.Cleanup(func() {
+		startedBench.DeleteAll(t, cluster+"/v1beta2 Machine", cluster+"/v1beta2 MachineHealthCheck",
+			checks+"/v1alpha1 MachineHealthCheck", checks+"/v1alpha1 NodeHealthCheck", "v1 Node")
+	})
 	text, err := os.ReadFile(startedBench.AuditLog)
 	g.Expect(err).ToNot(HaveOccurred())
 	startedBench.auditedBefore = len(text)
@@ -72,29 +75,6 @@ func (b *bench) deny(t *testing.T) {
 	})
 	g.Expect(testenv.Kustomization(denyPolicies)(ctx, b.Environment)).To(Succeed())
 	until(MatchError(ContainSubstring(notAllowedToDelete)))
-}
-
-// clear deletes what a test has created.
-func (b *bench) clear(ctx context.Context) error {
-	for _, kind := range []string{"Machine", "MachineHealthCheck"} {
-		if err := b.clearKind(ctx, cluster+"/v1beta2", kind, client.InNamespace(metav1.NamespaceDefault)); err != nil {
-			return err
-		}
-	}
-	if err := b.clearKind(ctx, checks+"/v1alpha1", "MachineHealthCheck", client.InNamespace(metav1.NamespaceDefault)); err != nil {
-		return err
-	}
-	if err := b.clearKind(ctx, checks+"/v1alpha1", "NodeHealthCheck"); err != nil {
-		return err
-	}
-	return b.clearKind(ctx, "v1", "Node")
-}
-
-func (b *bench) clearKind(ctx context.Context, apiVersion, kind string, options ...client.DeleteAllOfOption) error {
-	object := &unstructured.Unstructured{}
-	object.SetAPIVersion(apiVersion)
-	object.SetKind(kind)
-	return b.API.DeleteAllOf(ctx, object, options...)
 }
 
 // audited returns the audit log since the start of the test.
@@ -146,7 +126,7 @@ func (b *bench) manager(t *testing.T) client.Client {
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "ClusterRoleBinding" && o.GetName() == "remedy-system-manager"
 	})
-	createUntilEnd(t, b.API, &rbacv1.ClusterRoleBinding{
+	b.CreateUntilEnd(t, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: b.userName("without-subjects"), Labels: objects[at].GetLabels()},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 	})
@@ -159,13 +139,13 @@ func (b *bench) bound(t *testing.T, name string, labels map[string]string, rules
 	g := NewWithT(t)
 	name = b.userName(name)
 	role := strings.ReplaceAll(name, ":", "-")
-	createUntilEnd(t, b.API, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules})
+	b.CreateUntilEnd(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules})
 	subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}
 	if account, is := strings.CutPrefix(name, serviceAccounts); is {
 		subject = rbacv1.Subject{Kind: "ServiceAccount"}
 		subject.Namespace, subject.Name, _ = strings.Cut(account, ":")
 	}
-	createUntilEnd(t, b.API, &rbacv1.ClusterRoleBinding{
+	b.CreateUntilEnd(t, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role, Labels: labels},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{subject},

@@ -41,18 +41,6 @@ func tryCreate(ctx context.Context, c client.Client, object *unstructured.Unstru
 	return c.Create(ctx, object.DeepCopy(), client.DryRunAll, client.FieldValidation("Strict"))
 }
 
-// createUntilEnd creates an object and deletes it at the end of the test: other tests use the same API server.
-func createUntilEnd(t *testing.T, c client.Client, object client.Object) {
-	t.Helper()
-	NewWithT(t).Expect(c.Create(t.Context(), object)).To(Succeed())
-	t.Cleanup(func() { deleteIfThere(t, c, object) })
-}
-
-func deleteIfThere(t *testing.T, c client.Client, object client.Object) {
-	t.Helper()
-	NewWithT(t).Expect(client.IgnoreNotFound(c.Delete(context.Background(), object))).To(Succeed())
-}
-
 func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	g := NewWithT(t)

@@ -110,7 +110,7 @@ func createForOutput(t *testing.T, from, name string) *unstructured.Unstructured
 	if object.GetNamespace() != "" {
 		object.SetNamespace(outputNamespace)
 	}
-	createUntilEnd(t, cp.API, object)
+	cp.CreateUntilEnd(t, object)
 	return object
 }
 

@@ -54,7 +54,7 @@ func TestSchema_BrokenConstraint_IsRejected(t *testing.T) {
 			walk(&status, []any{"status"}, &found)
 			object := example(t, prefix+"-template")
 			object.SetName("status-of-all")
-			createUntilEnd(t, cp.API, object)
+			cp.CreateUntilEnd(t, object)
 			object.Object["status"] = example(t, prefix+"-status").Object
 			write := func(changed *unstructured.Unstructured) error {
 				return cp.API.Status().Update(t.Context(), changed.DeepCopy(), client.DryRunAll)

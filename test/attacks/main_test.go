@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -82,10 +83,12 @@ func writeOutcomes(file string) error {
 // installed starts the control plane with the product. It deletes the checks, Machines and Clusters of the tenants at the end of the test.
 func installed(t *testing.T) *WithT {
 	t.Helper()
-	g := NewWithT(t)
 	plane.Use(t)
-	t.Cleanup(func() { g.Expect(deleteAll(context.Background())).To(Succeed()) })
-	return g
+	t.Cleanup(func() {
+		plane.DeleteAll(t, "cluster.x-k8s.io/v1beta2 MachineHealthCheck", "remedy.cluster.x-k8s.io/v1alpha1 MachineHealthCheck",
+			"infrastructure.cluster.x-k8s.io/v1beta1 Metal3Remediation", "cluster.x-k8s.io/v1beta2 Machine", "cluster.x-k8s.io/v1beta2 Cluster")
+	})
+	return NewWithT(t)
 }
 
 // installation installs what a release contains, from a kustomization, and the ClusterRole that docs/install.md shows for Metal3.
@@ -126,10 +129,14 @@ func aggregateRoles(ctx context.Context, e *testenv.Environment) error {
 			return err
 		}
 		before := client.MergeFrom(role.DeepCopy())
-		for _, selector := range role.AggregationRule.ClusterRoleSelectors {
-			for i := range parts.Items {
-				if parts.Items[i].Labels[firstKey(selector.MatchLabels)] == "true" {
-					role.Rules = append(role.Rules, parts.Items[i].Rules...)
+		for i := range role.AggregationRule.ClusterRoleSelectors {
+			selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+			if err != nil {
+				return errors.WithStack(err)
+			}
+			for j := range parts.Items {
+				if selector.Matches(labels.Set(parts.Items[j].Labels)) {
+					role.Rules = append(role.Rules, parts.Items[j].Rules...)
 				}
 			}
 		}
@@ -138,13 +145,6 @@ func aggregateRoles(ctx context.Context, e *testenv.Environment) error {
 		}
 	}
 	return nil
-}
-
-func firstKey(labels map[string]string) string {
-	for key := range labels {
-		return key
-	}
-	return ""
 }
 
 func rule(verbs, group, resources string) rbacv1.PolicyRule {
@@ -216,29 +216,4 @@ func refused(t *testing.T, attack string, err error) {
 	default:
 		t.Errorf("%s: SUCCEEDED, %v", attack, err)
 	}
-}
-
-func deleteAll(ctx context.Context) error {
-	for _, kind := range []string{
-		"cluster.x-k8s.io/v1beta2 MachineHealthCheck", "remedy.cluster.x-k8s.io/v1alpha1 MachineHealthCheck",
-		"infrastructure.cluster.x-k8s.io/v1beta1 Metal3Remediation", "cluster.x-k8s.io/v1beta2 Machine", "cluster.x-k8s.io/v1beta2 Cluster",
-	} {
-		list := &unstructured.UnstructuredList{}
-		apiVersion, name, _ := strings.Cut(kind, " ")
-		list.SetAPIVersion(apiVersion)
-		list.SetKind(name + "List")
-		if err := plane.API.List(ctx, list); err != nil {
-			return err
-		}
-		for i := range list.Items {
-			one := &list.Items[i]
-			if err := plane.API.Patch(ctx, one, merge("{metadata: {finalizers: null}}")); client.IgnoreNotFound(err) != nil {
-				return err
-			}
-			if err := plane.API.Delete(ctx, one); client.IgnoreNotFound(err) != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -35,7 +35,7 @@ import (
 type monitored struct {
 	*testenv.Environment
 	*instance.Instance
-	log *testenv.Log
+	log testenv.Log
 }
 
 func startMonitored(t *testing.T) *monitored {

@@ -6,6 +6,7 @@ package testenv
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -14,7 +15,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -79,6 +82,34 @@ func (e *Environment) Namespace(t testing.TB) string {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
 	NewWithT(t).Expect(e.API.Create(t.Context(), namespace)).To(Succeed())
 	return namespace.Name
+}
+
+// CreateUntilEnd creates objects, and deletes those that still exist at the end of the test: other tests use the same API server.
+func (e *Environment) CreateUntilEnd(t testing.TB, objects ...client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		NewWithT(t).Expect(e.API.Create(t.Context(), object)).To(Succeed())
+		t.Cleanup(func() {
+			NewWithT(t).Expect(client.IgnoreNotFound(e.API.Delete(context.Background(), object, client.GracePeriodSeconds(0)))).To(Succeed())
+		})
+	}
+}
+
+// DeleteAll deletes all objects of kinds without waiting for their finalizers. An entry is an apiVersion and a kind.
+func (e *Environment) DeleteAll(t testing.TB, kinds ...string) {
+	t.Helper()
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		apiVersion, name, _ := strings.Cut(kind, " ")
+		list.SetAPIVersion(apiVersion)
+		list.SetKind(name + "List")
+		NewWithT(t).Expect(e.API.List(context.Background(), list)).To(Succeed())
+		for i := range list.Items {
+			free := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
+			NewWithT(t).Expect(client.IgnoreNotFound(e.API.Patch(context.Background(), &list.Items[i], free))).To(Succeed())
+			NewWithT(t).Expect(client.IgnoreNotFound(e.API.Delete(context.Background(), &list.Items[i]))).To(Succeed())
+		}
+	}
 }
 
 // Grant gives a user permissions by a new ClusterRole, in one namespace or, if that is empty, in all. It returns when the API server applies

@@ -4,13 +4,13 @@
 package testenv
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
 )
@@ -34,9 +34,9 @@ func ManagerBinary(t testing.TB) string {
 }
 
 // StartManager runs the manager as a process with its own permissions, until the end of the test.
-func (e *Environment) StartManager(t testing.TB, args ...string) (*instance.Instance, *Log) {
+func (e *Environment) StartManager(t testing.TB, args ...string) (*instance.Instance, Log) {
 	t.Helper()
-	log := &Log{}
+	log := Log{gbytes.NewBuffer()}
 	i, err := instance.Start(ManagerBinary(t), e.ControlPlane, log, args...)
 	NewWithT(t).Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(func() {
@@ -49,21 +49,7 @@ func (e *Environment) StartManager(t testing.TB, args ...string) (*instance.Inst
 }
 
 // Log collects what a process prints, and can be read while the process runs.
-type Log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *Log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type Log struct{ *gbytes.Buffer }
 
 // String returns the output so far.
-func (l *Log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+func (l Log) String() string { return string(l.Contents()) }

@@ -37,8 +37,7 @@ func verify(t *testing.T, player *remediator.Remediator, changes ...func(*corev1
 	for _, change := range changes {
 		change(node)
 	}
-	g.Expect(cp.API.Create(ctx, node)).To(Succeed())
-	t.Cleanup(func() { g.Expect(client.IgnoreNotFound(cp.API.Delete(context.Background(), node))).To(Succeed()) })
+	cp.CreateUntilEnd(t, node)
 	g.Expect(cp.API.Create(ctx, player.Kind.NewTemplate(namespace, "soft", map[string]any{}))).To(Succeed())
 	player.Client, player.Nodes = client.NewNamespacedClient(cp.API, namespace), cp.API
 	boots := 0
@@ -80,17 +79,9 @@ func verify(t *testing.T, player *remediator.Remediator, changes ...func(*corev1
 	return results
 }
 
-// shipRole creates the ClusterRole of a remediator until the end of the test.
-func shipRole(t *testing.T, kind remediator.Kind) {
-	t.Helper()
-	role := kind.ClusterRole()
-	NewWithT(t).Expect(cp.API.Create(t.Context(), role)).To(Succeed())
-	t.Cleanup(func() { NewWithT(t).Expect(cp.API.Delete(context.Background(), role)).To(Succeed()) })
-}
-
 // Each flaw is found at its point, and nothing else.
 func TestVerify_Flaw_IsFoundAtItsPoint(t *testing.T) {
-	shipRole(t, remediator.FenceAgents)
+	cp.CreateUntilEnd(t, remediator.FenceAgents.ClusterRole())
 	for name, test := range map[string]struct {
 		flaw  remediator.Flaw
 		point string
@@ -118,14 +109,14 @@ func TestVerify_Flaw_IsFoundAtItsPoint(t *testing.T) {
 
 // A finalizer that stays is found for the Node that exists and for the one that does not.
 func TestVerify_FinalizerStays_IsFound(t *testing.T) {
-	shipRole(t, remediator.FenceAgents)
+	cp.CreateUntilEnd(t, remediator.FenceAgents.ClusterRole())
 	NewWithT(t).Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents, Flaw: remediator.KeepsFinalizer})).
 		To(Equal(map[string]conform.Result{conform.FinalizerPoint: conform.Broken, conform.NodeGonePoint: conform.Broken}))
 }
 
 // What depends on success is not checked without it.
 func TestVerify_NoSuccess_IsFound(t *testing.T) {
-	shipRole(t, remediator.FenceAgents)
+	cp.CreateUntilEnd(t, remediator.FenceAgents.ClusterRole())
 	results := verify(t, &remediator.Remediator{
 		Kind: remediator.FenceAgents, Outcome: func(*unstructured.Unstructured) remediator.Outcome { return remediator.Hangs },
 	})
@@ -140,8 +131,7 @@ func TestVerify_NoClusterRole_IsFound(t *testing.T) {
 	role := remediator.FenceAgents.ClusterRole()
 	role.Rules[0].Verbs = []string{"get", "list", "watch", "create", "delete"}
 	g := NewWithT(t)
-	g.Expect(cp.API.Create(t.Context(), role)).To(Succeed())
-	t.Cleanup(func() { g.Expect(cp.API.Delete(context.Background(), role)).To(Succeed()) })
+	cp.CreateUntilEnd(t, role)
 	broken := map[string]conform.Result{conform.RolePoint: conform.Broken}
 	g.Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents})).To(Equal(broken))
 	role.Labels, role.Rules = nil, remediator.FenceAgents.Rules()
@@ -166,7 +156,7 @@ func TestVerify_KnownRemediators_HaveTheirLimits(t *testing.T) {
 		}},
 	} {
 		t.Run(strings.ToLower(known.kind.Kind), func(t *testing.T) {
-			shipRole(t, known.kind)
+			cp.CreateUntilEnd(t, known.kind.ClusterRole())
 			withMachine := func(node *corev1.Node) {
 				node.Annotations = map[string]string{remediator.MachineAnnotation: "openshift-machine-api/any"}
 			}

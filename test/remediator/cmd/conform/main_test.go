@@ -34,10 +34,7 @@ func TestRun_GoodRemediator_KeepsAll(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}}
 	role := kind.ClusterRole()
 	role.Name, role.GenerateName = "", "conform-"
-	for _, o := range []client.Object{node, role} {
-		g.Expect(cp.API.Create(t.Context(), o)).To(Succeed())
-		t.Cleanup(func() { g.Expect(client.IgnoreNotFound(cp.API.Delete(context.Background(), o))).To(Succeed()) })
-	}
+	cp.CreateUntilEnd(t, node, role)
 	g.Expect(cp.API.Create(t.Context(), kind.NewTemplate(namespace, "soft", map[string]any{}))).To(Succeed())
 
 	ctx, stop := context.WithCancel(t.Context())
