@@ -178,7 +178,7 @@ func TestOutage_OneOfTwoClusters_EndsWithoutBurst(t *testing.T) {
 			t.Parallel()
 			s := newTwoClusters(t)
 			s.breakConnection(mode)
-			// Two Nodes of each check recover during the outage. What an annotation in that cluster requests has to wait.
+			// Two Nodes of each check recover during the outage. An annotation in that cluster requests nothing until then.
 			s.ChangeNode("n-3", func(n *corev1.Node) { n.Annotations = map[string]string{remedyv1.RemediateNodeAnnotation: "yes"} })
 			for _, name := range []string{"m-1", "m-2", "n-1", "n-2"} {
 				s.SetReady(name, corev1.ConditionTrue, 0)
@@ -198,6 +198,7 @@ func TestOutage_OneOfTwoClusters_EndsWithoutBurst(t *testing.T) {
 			s.ReconcileAll()
 			s.expectCreated("0")
 
+			s.ChangeNode("n-3", func(n *corev1.Node) { n.Annotations = nil })
 			// The connection is restored. The reconnect grace period gives the Nodes time to report.
 			s.restoreConnection(mode)
 			s.waitReachable("Unknown Reconnecting")

@@ -6,6 +6,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +34,8 @@ type Scenario[Stage any] struct {
 	Options []Option
 	// Faults are those that each write meets; CrashBefore and CrashAfter if empty. After the others the same process has to go on.
 	Faults []Fault
-	// OncePerKind: of the writes with the same verb and resource only the first one meets the faults.
+	// OncePerKind: of the writes with the same verb and resource only the first and the last one meet the faults. Usually the first one starts
+	// something, and the last one cleans up.
 	OncePerKind bool
 }
 
@@ -107,13 +109,12 @@ func Try[Stage any](ctx context.Context, scenario Scenario[Stage]) *Report {
 	if len(faults) == 0 {
 		faults = []Fault{CrashBefore, CrashAfter}
 	}
-	met := map[Write]bool{}
 	for n, at := range clean.chapters {
-		kind := at.kind.withoutObject()
-		if scenario.OncePerKind && met[kind] {
+		same := func(other chapter) bool { return other.kind.withoutObject() == at.kind.withoutObject() }
+		between := slices.ContainsFunc(clean.chapters[:n], same) && slices.ContainsFunc(clean.chapters[n+1:], same)
+		if scenario.OncePerKind && between {
 			continue
 		}
-		met[kind] = true
 		for _, fault := range faults {
 			report.Runs++
 			run := scenario.play(ctx, &at, fault)

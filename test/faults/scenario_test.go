@@ -166,9 +166,9 @@ func TestTry_InvalidScenario_IsReported(t *testing.T) {
 	})
 }
 
-// A second create is another write of the same kind: it meets the faults only where each write does.
-func TestTry_OncePerKind_FaultsTheFirstOfItsKind(t *testing.T) {
-	for once, runs := range map[bool]int{false: 1 + 2*3, true: 1 + 2*2} {
+// The second one of three creates meets the faults only where each write does.
+func TestTry_OncePerKind_FaultsFirstAndLast(t *testing.T) {
+	for once, runs := range map[bool]int{false: 1 + 2*4, true: 1 + 2*3} {
 		t.Run(fmt.Sprintf("once per kind: %t", once), func(t *testing.T) {
 			g := NewWithT(t)
 			story := wishes(func(c client.Client) *controller { return &controller{Client: c} })
@@ -181,16 +181,21 @@ func TestTry_OncePerKind_FaultsTheFirstOfItsKind(t *testing.T) {
 				if err != nil {
 					return errors.WithStack(err)
 				}
-				second := configMap(namespace, "second")
-				if err = c.Get(ctx, client.ObjectKeyFromObject(second), second.DeepCopy()); apierrors.IsNotFound(err) {
-					err = c.Create(ctx, second)
+				for _, name := range []string{"second", "third"} {
+					more := configMap(namespace, name)
+					if err = c.Get(ctx, client.ObjectKeyFromObject(more), more.DeepCopy()); apierrors.IsNotFound(err) {
+						err = c.Create(ctx, more)
+					}
+					if err != nil {
+						return err
+					}
 				}
-				return err
+				return nil
 			}
 			story.OncePerKind = once
 			report := faults.Try(t.Context(), story)
 			g.Expect(report.Failures).To(BeEmpty())
-			g.Expect(report.Writes).To(HaveLen(3))
+			g.Expect(report.Writes).To(HaveLen(4))
 			g.Expect(report.Runs).To(Equal(runs))
 		})
 	}
