@@ -23,6 +23,7 @@ type Clusters struct {
 	clock       clock.WithTicker
 	management  client.Reader
 	callTimeout time.Duration
+	shortOutage time.Duration
 	home        connector
 	// stopped is closed when the manager ends.
 	stopped chan struct{}
@@ -52,7 +53,7 @@ func New(mgr manager.Manager, clk clock.WithTicker) (*Clusters, error) {
 
 func newClusters(clk clock.WithTicker, local connector, management client.Reader) *Clusters {
 	return &Clusters{
-		clock: clk, management: management, callTimeout: callTimeout, home: local, remote: notConnected{},
+		clock: clk, management: management, callTimeout: callTimeout, shortOutage: ShortOutage, home: local, remote: notConnected{},
 		countIgnored: func() {}, stopped: make(chan struct{}), states: map[client.ObjectKey]*clusterState{},
 	}
 }

@@ -111,7 +111,7 @@ func (c *Clusters) refresh(ctx context.Context, key client.ObjectKey, s *cluster
 	changed = up != s.Up
 	switch {
 	case up && s.wasDown:
-		if s.wasDown = false; outage <= 0 || outage >= ShortOutage {
+		if s.wasDown = false; outage <= 0 || outage >= c.shortOutage {
 			s.RestoredAt = c.clock.Now()
 		}
 	case !up && (s.Up || unreachable):

@@ -5,8 +5,10 @@ package workload
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"time"
+	"unsafe"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -14,6 +16,17 @@ import (
 // RetryConnectionsAfter shortens the interval in which ClusterCache retries to connect.
 func (c *Clusters) RetryConnectionsAfter(interval time.Duration) {
 	c.remote.(*limitedConnections).ClusterCache.(interface{ SetConnectionCreationRetryInterval(time.Duration) }).SetConnectionCreationRetryInterval(interval)
+}
+
+// ProbeEvery shortens the interval and the timeout of the probes, and the shortest outage that counts. ClusterCache has a setter for retries
+// only. Call it before the manager starts.
+func (c *Clusters) ProbeEvery(interval, timeout, shortOutage time.Duration) {
+	c.shortOutage = shortOutage
+	cache := reflect.ValueOf(c.remote.(*limitedConnections).ClusterCache).Elem()
+	probe := cache.FieldByName("clusterAccessorConfig").Elem().FieldByName("HealthProbe").Elem()
+	for name, value := range map[string]time.Duration{"Interval": interval, "Timeout": timeout} {
+		*(*time.Duration)(unsafe.Pointer(probe.FieldByName(name).UnsafeAddr())) = value
+	}
 }
 
 // SetCallTimeout sets how long one call may take.

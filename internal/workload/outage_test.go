@@ -57,7 +57,8 @@ func (a *poller) ask(g Gomega) (looked, read []workload.Reading) {
 func outage(t *testing.T, kind cut, gone bool) {
 	g := NewWithT(t)
 	// Many calls get no answer.
-	s := newStageThatWaits(t, 2*time.Second)
+	s := &stage{t: t, answerTime: 2 * time.Second, quickProbes: true}
+	s.enter()
 	way := newProxy(t, addressOf(t, second))
 	key, calm := s.cluster("prod", second, way), s.cluster("calm", second, nil)
 	s.up(key)
@@ -116,6 +117,19 @@ func outage(t *testing.T, kind cut, gone bool) {
 	}, patience, 200*time.Millisecond).Should(Succeed())
 	// A pause of two seconds of the test machine would be an outage of every cluster, so the next stage has another timeout.
 	g.Expect(s.Get(calm).Connection(t.Context()).RestoredAt).ToNot(Equal(back.RestoredAt), "another cluster did not come back with it")
+}
+
+// ClusterCache probes a cluster as often as in production, and each probe is noted.
+func TestConnection_ProductionProbes_AreNoted(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	s := newStage(t)
+	key := s.cluster("prod", second, nil)
+	s.up(key)
+	connected := s.Get(key).Connection(t.Context())
+	g.Expect(connected.LastSeen).ToNot(BeZero())
+	g.Eventually(func() workload.Connection { return s.Get(key).Connection(t.Context()) }, patience, 200*time.Millisecond).
+		Should(HaveField("LastSeen", BeTemporally(">", connected.LastSeen)))
 }
 
 // Calls to one cluster hang, and another cluster is read meanwhile.

@@ -48,6 +48,9 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Most of the tests wait most of the time, also under the race detector.
 	_ = flag.Set("test.parallel", "12")
+	// Half-open connections are closed by these timeouts; by default they take 45 seconds together.
+	_ = os.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "3")
+	_ = os.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "6")
 	testenv.Main(m, first, second)
 }
 
@@ -62,6 +65,9 @@ type stage struct {
 	t          *testing.T
 	management client.Client
 	namespace  string
+	// answerTime is the timeout of calls. quickProbes: clusters are probed more often than in production, and a short outage counts.
+	answerTime  time.Duration
+	quickProbes bool
 	// stop ends the manager and waits until it has ended.
 	stop func()
 
@@ -73,23 +79,23 @@ type stage struct {
 // newStage has a timeout of calls that a slow API server does not reach.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	return newStageThatWaits(t, patience)
-}
-
-// newStageThatWaits has a timeout of calls.
-func newStageThatWaits(t *testing.T, answerTime time.Duration) *stage {
-	t.Helper()
-	g := NewWithT(t)
-	s := &stage{t: t, management: clientOf(t, first)}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
-	g.Expect(s.management.Create(t.Context(), namespace)).To(Succeed())
-	s.namespace = namespace.Name
-	s.start(answerTime)
+	s := &stage{t: t, answerTime: patience}
+	s.enter()
 	return s
 }
 
-// start starts a manager with a timeout of calls.
-func (s *stage) start(answerTime time.Duration) {
+// enter creates the namespace and starts the manager.
+func (s *stage) enter() {
+	s.t.Helper()
+	s.management = clientOf(s.t, first)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
+	NewWithT(s.t).Expect(s.management.Create(s.t.Context(), namespace)).To(Succeed())
+	s.namespace = namespace.Name
+	s.start()
+}
+
+// start starts a manager.
+func (s *stage) start() {
 	s.t.Helper()
 	g, t := NewWithT(s.t), s.t
 	mgr, err := ctrl.NewManager(rest.CopyConfig(first.Admin), ctrl.Options{
@@ -110,7 +116,10 @@ func (s *stage) start(answerTime time.Duration) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(s.Connect(t.Context(), mgr, workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true})).To(Succeed())
 	s.RetryConnectionsAfter(time.Second)
-	s.SetCallTimeout(answerTime)
+	s.SetCallTimeout(s.answerTime)
+	if s.quickProbes {
+		s.ProbeEvery(250*time.Millisecond, 2*time.Second, 100*time.Millisecond)
+	}
 	s.listen()
 
 	ctx, cancel := context.WithCancel(context.Background())
