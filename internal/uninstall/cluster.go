@@ -49,7 +49,9 @@ func NewCluster(name string, config *rest.Config) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = requestTimeout
 	// The default of five requests a second is too slow for a cluster with a hundred kinds.
-	config.QPS, config.Burst = 50, 100
+	if config.QPS == 0 {
+		config.QPS, config.Burst = 50, 100
+	}
 	// Every kind is listed, deprecated ones too.
 	config.WarningHandler = rest.NoWarnings{}
 	known := runtime.NewScheme()
