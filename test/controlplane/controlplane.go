@@ -17,11 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -230,7 +226,7 @@ func (c *ControlPlane) Config(user User) (*rest.Config, error) {
 	if err != nil {
 		return nil, errors.Wrapf(err, "failed to add the user %s", user.Name)
 	}
-	return added.Config(), nil
+	return repeatFirstReads(added.Config()), nil
 }
 
 // WriteKubeconfig writes a kubeconfig for the user, for processes.
@@ -244,29 +240,6 @@ func (c *ControlPlane) WriteKubeconfig(user User, path string) error {
 		return err
 	}
 	return errors.Wrap(os.WriteFile(path, content, 0o600), "failed to write a kubeconfig")
-}
-
-// InstallCRDs installs every CustomResourceDefinition found in the folder or file and waits until they are served.
-func (c *ControlPlane) InstallCRDs(paths ...string) error {
-	return c.install(envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true})
-}
-
-// InstallCRDObjects is InstallCRDs for definitions that a test has changed.
-func (c *ControlPlane) InstallCRDObjects(crds ...*apiextensionsv1.CustomResourceDefinition) error {
-	return c.install(envtest.CRDInstallOptions{CRDs: crds})
-}
-
-// installBackoff has more steps than there are definitions: each step gets past at least one of them.
-var installBackoff = wait.Backoff{Steps: 100, Duration: 10 * time.Millisecond}
-
-func (c *ControlPlane) install(options envtest.CRDInstallOptions) error {
-	options.MaxTime, options.PollInterval = startLimit, 50*time.Millisecond
-	// Another package may create the same definition between the moments when envtest does not find it and creates it. The next attempt
-	// updates it.
-	return errors.Wrap(retry.OnError(installBackoff, apierrors.IsAlreadyExists, func() error {
-		_, err := envtest.InstallCRDs(c.Admin, options)
-		return err
-	}), "failed to install the CustomResourceDefinitions")
 }
 
 // Client returns a client without a cache that may do everything.

@@ -73,7 +73,7 @@ type leaseAnswer struct {
 
 // Config is how the user reaches the API server.
 func (a *leaseAnswer) Config() *rest.Config {
-	return &rest.Config{Host: a.Host, TLSClientConfig: a.TLS, QPS: clientQPS, Burst: clientBurst}
+	return repeatFirstReads(&rest.Config{Host: a.Host, TLSClientConfig: a.TLS, QPS: clientQPS, Burst: clientBurst})
 }
 
 func (l *lease) request(ctx context.Context, user User) (*leaseAnswer, error) {
