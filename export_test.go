@@ -6,7 +6,9 @@ package main
 import (
 	"context"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -18,31 +20,39 @@ import (
 // CheckKubernetes is checkKubernetes.
 var CheckKubernetes = checkKubernetes
 
-// NewManager returns a manager with the reconcilers of all kinds, and the function that sets up those that can run.
-func NewManager(
-	ctx context.Context, config *rest.Config, s *settings.Settings,
-) (manager.Manager, func(ctx context.Context, clusterAPI bool) error, error) {
+// Manager is a manager with the reconcilers of all kinds.
+type Manager struct {
+	manager.Manager
+	// SetUp sets up the reconcilers that can run.
+	SetUp func(ctx context.Context, clusterAPI bool) error
+	// AddRunnables adds the detection of Cluster API, which calls SetUp, and the probes.
+	AddRunnables func(now clock.WithTicker) error
+}
+
+// NewManager returns a manager that logs to a logger.
+func NewManager(ctx context.Context, config *rest.Config, s *settings.Settings, logger logr.Logger) (*Manager, error) {
 	api, err := clusterapi.NewDiscoverer(config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	scheme, err := newScheme()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	options, err := s.ManagerOptions(scheme)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// Several managers run in one process.
 	options.Controller.SkipNameValidation = ptr.To(true)
+	options.Logger = logger
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	all, err := newReconcilers(ctx, mgr, s, api)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return mgr, all.setUp, nil
+	return &Manager{Manager: mgr, SetUp: all.setUp, AddRunnables: func(now clock.WithTicker) error { return addRunnables(mgr, s, all, now) }}, nil
 }

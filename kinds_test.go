@@ -5,16 +5,19 @@ package main_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -55,9 +58,7 @@ func TestManager_NoClusterAPI_RemediatesNodes(t *testing.T) {
 	}
 	t.Cleanup(func() { g.Expect(c.Delete(context.Background(), node)).To(Succeed()) })
 
-	user := cp.ConfigOf(t, testenv.Manager)
-	user.UserAgent = "test"
-	setUp := startManager(t, user)
+	setUp := startManager(t, cp, testenv.Log{Buffer: gbytes.NewBuffer()}, func(*main.Manager) error { return nil }).SetUp
 	g.Expect(setUp(t.Context(), false)).To(Succeed())
 	ready := func() *metav1.Condition {
 		g.Expect(c.Get(context.Background(), client.ObjectKeyFromObject(machines), machines)).To(Succeed())
@@ -83,26 +84,30 @@ func TestManager_NoClusterAPI_RemediatesNodes(t *testing.T) {
 	g.Eventually(remoteReady).Should(HaveField("Reason", remedyv1.ClusterNotFoundReason))
 }
 
-// startManager starts a manager, and returns the function that sets up its reconcilers.
-func startManager(t *testing.T, user *rest.Config) func(ctx context.Context, clusterAPI bool) error {
+// startManager starts a manager in this process after prepare.
+func startManager(t *testing.T, cp *testenv.Environment, log io.Writer, prepare func(m *main.Manager) error, args ...string) *main.Manager {
 	t.Helper()
 	g := NewWithT(t)
 	t.Setenv("POD_NAMESPACE", instance.Namespace)
+	user := cp.ConfigOf(t, testenv.Manager)
+	user.UserAgent = "test"
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	s, err := settings.New(flags)
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(flags.Parse([]string{"--diagnostics-address=0"})).To(Succeed())
+	g.Expect(flags.Parse(append([]string{"--diagnostics-address=0"}, args...))).To(Succeed())
 	registry := ctrlmetrics.Registry
 	ctrlmetrics.Registry = prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
-	mgr, setUp, err := main.NewManager(ctx, user, s)
+	logger := funcr.New(func(prefix, args string) { _, _ = fmt.Fprintln(log, prefix, args) }, funcr.Options{})
+	m, err := main.NewManager(ctx, user, s, logger)
 	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(prepare(m)).To(Succeed())
 	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
+	go func() { ended <- m.Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		g.Expect(<-ended).To(Succeed())
 		ctrlmetrics.Registry = registry
 	})
-	return setUp
+	return m
 }

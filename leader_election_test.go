@@ -29,7 +29,7 @@ func TestManager_LeaderStops_ReleasesLease(t *testing.T) {
 	}
 	holder := func() string { return ptr.Deref(lease().Spec.HolderIdentity, "") }
 	// A renewal that is in progress when the leader stops can change the Lease between its read and its release, which then fails. The next
-	// renewal is five seconds away.
+	// renewal is two seconds away.
 	renewed := func() {
 		before := lease().ResourceVersion
 		g.Eventually(func() string { return lease().ResourceVersion }).ShouldNot(Equal(before))
@@ -37,7 +37,7 @@ func TestManager_LeaderStops_ReleasesLease(t *testing.T) {
 
 	// The Lease does not expire during the test: on a slow machine, no instance loses or acquires it by that.
 	elect := []string{
-		"--leader-elect", "--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=50m", "--leader-elect-retry-period=5s",
+		"--leader-elect", "--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=50m", "--leader-elect-retry-period=2s",
 	}
 	first, _ := cp.StartManager(t, elect...)
 	g.Eventually(readyz(first)).Should(ContainSubstring("this instance leads"))

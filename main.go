@@ -158,7 +158,7 @@ func serve(ctx context.Context, s *settings.Settings) error {
 	if err != nil {
 		return err
 	}
-	if err := addRunnables(mgr, s, all); err != nil {
+	if err := addRunnables(mgr, s, all, clock.RealClock{}); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -206,8 +206,8 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // addRunnables adds what runs on every instance, leading or not: what detects Cluster API and sets up the reconcilers, and the probes.
-func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers) error {
-	watcher := &clusterapi.APIWatcher{API: all.api, Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("clusterapi"), SetUp: all.setUp}
+func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers, now clock.WithTicker) error {
+	watcher := &clusterapi.APIWatcher{API: all.api, Clock: now, Log: mgr.GetLogger().WithName("clusterapi"), SetUp: all.setUp}
 	if err := mgr.Add(watcher); err != nil {
 		return errors.Wrap(err, "failed to add the detection of Cluster API")
 	}

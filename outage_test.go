@@ -6,12 +6,16 @@ package main_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 	"k8s.io/apimachinery/pkg/version"
+	testingclock "k8s.io/utils/clock/testing"
 
 	main "github.com/cluster-api-remedy/cluster-api-provider-remedy"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
@@ -40,21 +44,29 @@ func TestCheckKubernetes_OldVersion_IsExplained(t *testing.T) {
 	}
 }
 
-// The definitions of Remedy are deleted while the manager runs, and applied again. /readyz reports both, and the log names them.
+// The definitions of Remedy are deleted while the manager runs, and applied again. /readyz reports both, and the log names them. The clock
+// advances, because discoveries are half a minute apart.
 func TestManager_OwnKindsDeleted_IsNotReady(t *testing.T) {
 	g := NewWithT(t)
 	cp := plane.Use(t)
 	installKinds(t, cp)
-	i, log := cp.StartManager(t)
-	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off"))
+	port, err := controlplane.TakePort()
+	g.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(port.Release)
+	now, log := testingclock.NewFakeClock(time.Now()), testenv.Log{Buffer: gbytes.NewBuffer()}
+	startManager(t, cp, log, func(m *main.Manager) error { return m.AddRunnables(now) }, "--health-addr="+port.Address())
+	ready := func() string {
+		now.Step(time.Minute)
+		return readyz(&instance.Instance{Probes: port.Address()})()
+	}
+	g.Eventually(ready).Should(ContainSubstring("machinehealthcheck: off"))
 	uninstallAll(t, cp)
-	g.Eventually(readyz(i)).Should(And(HavePrefix("not ready: 503"),
+	g.Eventually(ready).Should(And(HavePrefix("not ready: 503"),
 		ContainSubstring("FAIL machinehealthcheck: the reconcilers cannot be set up; see the log")))
 	g.Eventually(log.String).Should(ContainSubstring("machinehealthchecks and nodehealthchecks of " +
 		"remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
 	g.Expect(testenv.RemedyKinds(t.Context(), cp)).To(Succeed())
-	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off"))
-	g.Expect(i.Stop()).To(Equal(0))
+	g.Eventually(ready).Should(ContainSubstring("machinehealthcheck: off"))
 }
 
 // The manager starts before the API server. The same process waits for it, and then serves.
