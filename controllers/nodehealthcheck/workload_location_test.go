@@ -134,7 +134,7 @@ func remediateBesideNodes(s *stage.Stage, kind remediator.Kind, outcome remediat
 // else wakes it.
 func TestWorkloadLocation_SecondAttemptFails_IsRead(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
+	s := stage.New(t, stage.WithOwnPollInterval)
 	createNodes(s)
 	second := stage.Duration(time.Second)
 	s.CreateNodeCheck("workers", inWorkload(s), func(spec *remedyv1.NodeHealthCheckSpec) { spec.Backoff.Initial = &second })

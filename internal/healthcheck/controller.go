@@ -53,6 +53,8 @@ type Environment struct {
 	Indices   []Index
 	// NoClusterAPI: Cluster API is not served yet, so its objects are neither watched nor read.
 	NoClusterAPI atomic.Bool
+	// PollInterval is the time between two reads of the requests in a workload cluster; ten seconds if it is zero.
+	PollInterval time.Duration
 	// ReadOnly: nothing is written, so only permissions to read are needed.
 	ReadOnly bool
 

@@ -217,7 +217,7 @@ func (p *scope) readRequests(ctx context.Context, s *snapshot) error {
 			s.setRequests(append(s.requests, slices.DeleteFunc(slices.Clone(p.record.lastRequests), read)...))
 		}
 		if p.record.lastRequests = s.requests; len(s.requests) > 0 {
-			s.requeueAt(p.now.Add(pollTime))
+			s.requeueAt(p.now.Add(cmp.Or(p.r.PollInterval, pollTime)))
 		}
 	}
 	s.readNames(p.requests, p.r.Requests)

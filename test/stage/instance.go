@@ -199,6 +199,7 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 			c,
 		}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: remediationRequests,
 		Events: recorder, Metrics: counted, Clock: now, WatchFilter: s.WatchFilter, Namespace: s.watched(), Observe: s.Observe,
+		PollInterval: s.PollInterval,
 	}, s.TakesOver)
 	for _, reconciler := range all {
 		reconciler.Source = OldNodes(reconciler.Source)

@@ -56,6 +56,8 @@ type Stage struct {
 	Observe, RefuseInsecure bool
 	// TakesOver selects the in-tree checks to adopt. The test plays the in-tree controller.
 	TakesOver intree.AdoptionPolicy
+	// PollInterval is the time between two reads of the requests in the workload cluster; the reconcilers' own if it is zero.
+	PollInterval time.Duration
 	// OnFirstRead is called when an instance has read a check from its cache for the first time.
 	OnFirstRead func(c *Instance)
 }
@@ -63,7 +65,7 @@ type Stage struct {
 // New creates a namespace with a Cluster. What the controllers leave behind is inspected at the end of the test.
 func New(t testing.TB, changes ...func(*Stage)) *Stage {
 	t.Helper()
-	s := &Stage{T: t, WithT: NewWithT(t), Ctx: context.WithoutCancel(t.Context())}
+	s := &Stage{T: t, WithT: NewWithT(t), Ctx: context.WithoutCancel(t.Context()), PollInterval: 2 * time.Second}
 	s.SetDefaultEventuallyTimeout(Timeout)
 	s.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	testenv.Use(t, Management, Workload)
@@ -100,6 +102,9 @@ func WithWorkers(s *Stage) { s.workers = 10 }
 
 // WithProxy connects to the workload cluster through a proxy that the test can break.
 func WithProxy(s *Stage) { s.UseProxy() }
+
+// WithOwnPollInterval reads the requests in the workload cluster as rarely as in production.
+func WithOwnPollInterval(s *Stage) { s.PollInterval = 0 }
 
 // WithAdoption lets the controllers adopt all in-tree checks.
 func WithAdoption(s *Stage) { s.TakesOver = intree.AdoptionPolicy{All: true} }
