@@ -1,8 +1,9 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterapi detects whether the management cluster serves the Cluster API that MachineHealthChecks need. It reads no Machines.
-// Start reading at APIWatcher.
+// Package clusterapi detects whether the management cluster serves the Cluster API that MachineHealthChecks need: start at APIWatcher. It
+// also has what several packages need of the objects of Cluster API: RemoveConditions and StatusPatch for in-tree checks, RemediatingOwner
+// for Machines. It reads and writes no object itself.
 package clusterapi
 
 import (

@@ -7,7 +7,7 @@
 // It decides nothing: packages health and remediation do. It reads and writes nothing: package report writes conditions, and package
 // healthcheck records events.
 //
-// Start at Vocabulary in reasons.go, which lists every reason with its documentation and its sentence. A Trace has the results of all
+// Start at Reasons in reasons.go, which returns every reason with its documentation and its sentence. A Trace has the results of all
 // gates, rules and guards for one target; status, events and log lines are made from it. Conditions and Status report a whole check.
 //
 // A message is one paragraph of bounded length with absolute times, so it changes only if its cause does. Text from other components is

@@ -57,7 +57,7 @@ type ConditionFacts struct {
 type NodeReads struct {
 	// ConnectionError is why there is no connection to the cluster; empty if there is one.
 	ConnectionError string
-	// Nodes is the number of Nodes to read, Unread the number of Nodes that could not be read, and Why the cause of the first one.
+	// Nodes is the number of Nodes to read, Failed the number of Nodes that could not be read, and Why the cause of the first one.
 	Nodes, Failed int
 	Why           string
 	// NotOfMachine are the names of other Nodes, whose provider IDs differ from those of their Machines.

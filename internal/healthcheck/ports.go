@@ -27,7 +27,7 @@ type Check struct {
 	ID requests.Check
 	// Object is the check itself. Its metadata is read and written; events are about it.
 	Object client.Object
-	// Cluster is where its targets are; workload.Home for the management cluster.
+	// Cluster is where its targets are; workload.ManagementCluster for the management cluster.
 	Cluster client.ObjectKey
 	// Paused: the check itself is paused.
 	Paused bool
@@ -176,9 +176,10 @@ type Claimant interface {
 
 // Adoption decides which checks of a kind the manager reconciles. Without one, it reconciles all that --watch-filter selects.
 type Adoption interface {
-	// Admit executes the next step of the adoption or release of a check, and returns whether the manager reconciles it now.
+	// Admit executes the next step of the adoption or release of a check, and returns whether the manager reconciles it now. It releases a
+	// check that this instance has adopted and for which another one is responsible now.
 	Admit(ctx context.Context, key client.ObjectKey, now time.Time) (admitted bool, wakeUp time.Time, err error)
-	// It releases a check for which another instance is responsible. Forget drops the memory of a check that no longer exists.
+	// Forget drops the memory of a check that no longer exists.
 	Forget(key client.ObjectKey)
 	// HasAdopted reports whether this instance has adopted a check. Changed reports whether an update may change that.
 	HasAdopted(check client.Object) bool

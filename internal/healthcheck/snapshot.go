@@ -22,7 +22,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// snapshot is everything that was read for a reconcile: from caches, or live for some of the targets. It is immutable after the read.
+// snapshot is everything that was read for a reconcile: from caches, or live for some of the targets. After the
+// read, only requeueTime changes, and facts sets overlaps and orphans.
 type snapshot struct {
 	source Source
 	check  *Check

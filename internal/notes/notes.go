@@ -6,7 +6,7 @@
 //
 // It reads and writes no objects. An invalid value counts as absent, and is written again when it is needed.
 //
-// Start at On, which sets annotations; each pair of functions, such as Storm and OfStorm, converts one fact.
+// Start at Notes.Apply, which sets annotations; each pair of functions, such as Storm and OfStorm, converts one fact.
 package notes
 
 import (
