@@ -191,8 +191,8 @@ func (p *scope) writeError(object string, err error) error {
 
 // acquireControlPlaneLease acquires the control-plane Lease as it was read, or not at all.
 func (p *scope) acquireControlPlaneLease(ctx context.Context, until time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.leaseMu.Lock()
+	defer p.leaseMu.Unlock()
 	api, err := p.cluster().Client(ctx)
 	if err == nil {
 		var acquired *coordinationv1.Lease
@@ -202,7 +202,7 @@ func (p *scope) acquireControlPlaneLease(ctx context.Context, until time.Time) e
 		}
 	}
 	object := "Lease " + workload.ControlPlaneLease.String()
-	if !p.check.inManagementCluster() {
+	if !p.snapshot.check.inManagementCluster() {
 		object += " of the workload cluster"
 	}
 	return p.writeError(object, err)

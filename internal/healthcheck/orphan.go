@@ -93,6 +93,14 @@ func (o *orphan) isFor(t *Target) bool {
 	return o.target != nil && o.target.uid() == t.uid() || o.request != nil && slices.Contains(subjects(o.request), t.uid())
 }
 
+// title returns the target for messages, or the request of one that no longer exists.
+func (o *orphan) title() string {
+	if o.target == nil {
+		return o.request.String()
+	}
+	return o.target.title()
+}
+
 // errNotOrphaned is returned by writes for a target that is not orphaned now.
 var errNotOrphaned = errors.New("the target is paused, or the check selects it again")
 

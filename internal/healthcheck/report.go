@@ -169,7 +169,7 @@ func (p *scope) reportTarget(ctx context.Context, evaluation *explain.Evaluation
 	if errors.Is(err, errTargetGone) {
 		return nil
 	}
-	return errors.Wrap(err, facts.Name)
+	return errors.Wrap(err, p.snapshot.targets[i].title())
 }
 
 // ownsStatus reports whether the manager writes the status of the check and the conditions of its targets.

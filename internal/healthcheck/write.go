@@ -40,8 +40,9 @@ type scope struct {
 	now      time.Time
 	// livePreflight is when the last preflight check, or live read of the check, began.
 	livePreflight time.Time
-	// mu protects the results of writes to several targets at the same time: objects, created, and check.
-	mu sync.Mutex
+	// Several targets are written to at the same time. mu protects objects, created and nodeLeases, and is held during no call. Only the
+	// writes that need the check or the control-plane Lease wait for one another: checkMu and leaseMu are held during their calls.
+	mu, checkMu, leaseMu sync.Mutex
 	// check and objects, by name, include the own writes and what preflight checks have read, so the next write does not conflict.
 	check   *Check
 	objects map[string]client.Object
@@ -73,8 +74,14 @@ func (p *scope) clock() time.Time { return p.r.Clock.Now().Truncate(notes.Precis
 // startWrites are left out for a request that was rejected.
 var startWrites = []remediation.Write{remediation.AcquireLease, remediation.AcquireControlPlaneLease, remediation.CreateRequest}
 
-// WriteTarget executes one write for a target.
+// WriteTarget executes one write for a target. Its error names the target.
 func (p *scope) WriteTarget(
+	ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write,
+) error {
+	return errors.Wrap(p.writeTarget(ctx, target, verdict, d, write), p.snapshot.targets[target].title())
+}
+
+func (p *scope) writeTarget(
 	ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write,
 ) error {
 	t := p.snapshot.targets[target]
@@ -95,13 +102,14 @@ func (p *scope) WriteTarget(
 	return p.write(ctx, t, p.snapshot.requestFor(t), d, write)
 }
 
-// WriteOrphan executes one write for an orphaned target, or for the request of a target that no longer exists.
+// WriteOrphan executes one write for an orphaned target, or for the request of a target that no longer exists. Its error names either.
 func (p *scope) WriteOrphan(ctx context.Context, orphan int, d *remediation.Decision, write remediation.Write) error {
 	left := &p.snapshot.orphans[orphan]
-	if err := p.stillOrphaned(ctx, left); err != nil {
-		return err
+	err := p.stillOrphaned(ctx, left)
+	if err == nil {
+		err = p.write(ctx, left.target, left.request, d, write)
 	}
-	return p.write(ctx, left.target, left.request, d, write)
+	return errors.Wrap(err, left.title())
 }
 
 // write executes the writes that targets and orphaned targets have in common.
@@ -251,8 +259,8 @@ func (p *scope) withoutLease(ctx context.Context, t *Target, rejected *pipeline.
 // recordKind records on the check the kinds of requests that it names now, unless it has them: with the finalizer, it recorded earlier
 // ones.
 func (p *scope) recordKind(ctx context.Context, template requests.Reference) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.checkMu.Lock()
+	defer p.checkMu.Unlock()
 	if slices.Contains(notes.RequestKinds(p.check.Object.GetAnnotations()), p.check.kindOf(template)) {
 		return nil
 	}

@@ -345,7 +345,7 @@ func (p *run) writeTarget(ctx context.Context, plan *remediation.Planned, i int)
 			return
 		}
 		if err != nil {
-			p.failed(errors.Wrap(err, t.Name))
+			p.failed(err)
 			if !acted && write <= remediation.ClearConditions {
 				// Nothing was started or ended, as far as is known. The next reconcile reads whether the write has succeeded all the same.
 				p.confirmIn(plan, i, unwritten(err))
@@ -385,7 +385,7 @@ func (p *run) cleanUpOrphans(ctx context.Context) {
 		cleared++
 		for _, write := range writes {
 			if err := p.writeOrphan(ctx, i, d, write); err != nil {
-				p.failed(errors.Wrap(err, orphan.Name))
+				p.failed(err)
 				break
 			}
 		}
