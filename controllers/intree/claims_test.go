@@ -4,12 +4,17 @@
 package intree
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
@@ -85,4 +90,21 @@ func TestClaim_AdoptionNotRequestedHere_DependsOnThePause(t *testing.T) {
 			NewWithT(t).Expect([]any{claim.InTree, claim.Rank == remediation.ForeignCheck}).To(Equal([]any{test.inTree, test.inTree}))
 		})
 	}
+}
+
+// unreadable is a cache that cannot be read.
+type unreadable struct{ client.Reader }
+
+func (unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("no index")
+}
+
+// The checks that an event concerns cannot be read, so they are not reconciled because of it. The log has the cause.
+func TestSelections_ChecksUnread_IsLogged(t *testing.T) {
+	g := NewWithT(t)
+	var lines []string
+	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	a := &Adoption{Environment: &healthcheck.Environment{Cache: unreadable{}}}
+	g.Expect(a.selections(ctx, client.ObjectKey{Namespace: "a", Name: "c"})).To(BeEmpty())
+	g.Expect(lines).To(ConsistOf(And(ContainSubstring("a/c"), ContainSubstring("no index"))))
 }

@@ -51,6 +51,7 @@ func New(a *Adoption) *healthcheck.Reconciler {
 func (a *Adoption) selections(ctx context.Context, cluster client.ObjectKey) []machinehealthcheck.Selection {
 	list := &clusterv1.MachineHealthCheckList{}
 	if err := a.Cache.List(ctx, list, healthcheck.InCluster(cluster)...); err != nil {
+		healthcheck.LogUnread(ctx, cluster, err)
 		return nil
 	}
 	all := make([]machinehealthcheck.Selection, 0, len(list.Items))

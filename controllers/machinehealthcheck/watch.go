@@ -42,6 +42,7 @@ func selections(e *healthcheck.Environment) func(context.Context, client.ObjectK
 	return func(ctx context.Context, cluster client.ObjectKey) []Selection {
 		list := &remedyv1.MachineHealthCheckList{}
 		if err := e.Cache.List(ctx, list, e.OfInstance(healthcheck.InCluster(cluster))...); err != nil {
+			healthcheck.LogUnread(ctx, cluster, err)
 			return nil
 		}
 		oldest, newer := healthcheck.Oldest(list.Items)

@@ -9,11 +9,14 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -88,4 +91,21 @@ func TestWatches_ManyChecksOfOtherInstance_CostNothing(t *testing.T) {
 	few, many := bytes(1), bytes(1000)
 	t.Logf("%d bytes for an event with 1 check of another instance, %d with 1,000", few, many)
 	g.Expect(many).To(BeNumerically("<", 2*few))
+}
+
+// unreadable is a cache that cannot be read.
+type unreadable struct{ client.Reader }
+
+func (unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("no index")
+}
+
+// The checks that an event concerns cannot be read, so they are not reconciled because of it. The log has the cause.
+func TestWatches_ChecksUnread_IsLogged(t *testing.T) {
+	g := NewWithT(t)
+	var lines []string
+	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	e := &healthcheck.Environment{Cache: unreadable{}}
+	g.Expect(WatchesFor(e.Cache, selections(e)).Cluster(ctx, client.ObjectKey{Namespace: "a", Name: "c"})).To(BeEmpty())
+	g.Expect(lines).To(ConsistOf(And(ContainSubstring("a/c"), ContainSubstring("no index"))))
 }

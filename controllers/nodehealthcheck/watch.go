@@ -40,12 +40,11 @@ type watches struct{ *healthcheck.Environment }
 
 // concerned are the checks of a cluster that a change concerns, and that this instance is responsible for.
 func (w watches) concerned(
-	ctx context.Context,
-	cluster client.ObjectKey,
-	concerns func(*remedyv1.NodeHealthCheck) bool,
+	ctx context.Context, cluster client.ObjectKey, concerns func(*remedyv1.NodeHealthCheck) bool,
 ) []types.NamespacedName {
 	list := &remedyv1.NodeHealthCheckList{}
 	if err := w.Cache.List(ctx, list, w.OfInstance(inCluster(cluster))...); err != nil {
+		healthcheck.LogUnread(ctx, cluster, err)
 		return nil
 	}
 	var checks []types.NamespacedName

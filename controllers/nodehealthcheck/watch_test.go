@@ -7,7 +7,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -88,4 +91,21 @@ func TestClaimant_ChangeOthersDoNotRead_WakesNone(t *testing.T) {
 			NewWithT(t).Expect(changed).To(Equal(test.wakes))
 		})
 	}
+}
+
+// unreadable is a cache that cannot be read.
+type unreadable struct{ client.Reader }
+
+func (unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("no index")
+}
+
+// The checks that an event concerns cannot be read, so they are not reconciled because of it. The log has the cause.
+func TestWatches_ChecksUnread_IsLogged(t *testing.T) {
+	g := NewWithT(t)
+	var lines []string
+	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	e := &healthcheck.Environment{Cache: unreadable{}}
+	g.Expect(watchesFor(e).Cluster(ctx, client.ObjectKey{Namespace: "a", Name: "c"})).To(BeEmpty())
+	g.Expect(lines).To(ConsistOf(And(ContainSubstring("a/c"), ContainSubstring("no index"))))
 }

@@ -29,7 +29,7 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 	if err != nil {
 		return nil, err
 	}
-	others, err := e.otherNames(ctx, check.Cluster)
+	others, certain, err := e.otherNames(ctx, check.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +44,9 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 		if err != nil {
 			return nil, err
 		}
+		for i := range more {
+			more[i].Deleting = more[i].Deleting || !certain
+		}
 		all = append(all, more...)
 	}
 	return all, nil
@@ -51,9 +54,10 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 
 // otherNames returns the other names of a cluster, if the management cluster manages itself: checks without a Cluster and those of its
 // Cluster monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines. An instance of one namespace
-// may lack the permission to read these Nodes, and does not reconcile checks without a Cluster. If the Nodes cannot be read, no check
-// without a Cluster starts anything, and reports that; the checks of Clusters do not wait for them.
-func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) ([]client.ObjectKey, error) {
+// may lack the permission to read these Nodes, and does not reconcile checks without a Cluster. If the Nodes cannot be read, every Cluster
+// may be the management cluster. No check without a Cluster starts anything then, and reports that. The checks of Clusters only wait for the
+// remediations that it has started.
+func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) (names []client.ObjectKey, certain bool, err error) {
 	reads := func(claimant Claimant) bool {
 		_, is := claimant.Object().(*remedyv1.NodeHealthCheck)
 		return is
@@ -61,23 +65,20 @@ func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) 
 	checks := &remedyv1.NodeHealthCheckList{}
 	local := client.MatchingFields{ByCluster: workload.ManagementCluster.String()}
 	if e.Namespace != "" || e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) {
-		return nil, nil
+		return nil, true, nil
 	}
 	if err := e.Cache.List(ctx, checks, local, client.UnsafeDisableDeepCopy); err != nil || len(checks.Items) == 0 {
-		return nil, errors.Wrap(err, "failed to read the checks of the management cluster")
+		return nil, true, errors.Wrap(err, "failed to read the checks of the management cluster")
 	}
 	nodes, err := e.Clusters.Get(workload.ManagementCluster).Nodes(ctx)
-	if err != nil && workload.ReadErrorReasonOf(err) != workload.NotReadYet {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
 	all := append(ClustersOfNodes(nodes), workload.ManagementCluster)
-	if !slices.Contains(all, cluster) {
-		return nil, nil
+	switch {
+	case err != nil && workload.ReadErrorReasonOf(err) == workload.NotReadYet:
+		return nil, false, err
+	case err == nil && !slices.Contains(all, cluster):
+		return nil, true, nil
 	}
-	return slices.DeleteFunc(all, func(other client.ObjectKey) bool { return other == cluster }), nil
+	return slices.DeleteFunc(all, func(other client.ObjectKey) bool { return other == cluster }), err == nil, nil
 }
 
 // ClustersOfNodes are the Clusters in the annotations of Nodes, each once.

@@ -10,21 +10,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // A request of the in-tree controller has no annotation of a check, so its check is empty. A claim of a check that is not known is empty,
@@ -145,4 +151,90 @@ func TestClaims_KindNotServed_FailWithClusterAPI(t *testing.T) {
 	g.Expect(meta.IsNoMatchError(err)).To(BeTrue())
 	e.NoClusterAPI.Store(true)
 	g.Expect(e.Claims(t.Context(), &Check{}, nil)).To(BeEmpty())
+}
+
+// laterClaims are read again at a time.
+type laterClaims time.Time
+
+func (l laterClaims) Claims(context.Context, *Check, time.Time, bool) ForeignClaims {
+	return ForeignClaims{Again: time.Time(l)}
+}
+
+// A preflight check reads the claims of another project, and they are read again when it says so: they are not watched.
+func TestPreflight_ClaimsOfOthers_AreReadAgain(t *testing.T) {
+	g := NewWithT(t)
+	again := time.Unix(60, 0)
+	p := &scope{
+		r:        &Reconciler{Environment: &Environment{Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}, Others: laterClaims(again)},
+		snapshot: &snapshot{check: &Check{}, targets: []*Target{{Object: &clusterv1.Machine{}}}, requeueTime: time.Unix(3600, 0)},
+	}
+	fresh := *p.snapshot
+	p.readOtherClaimsAgain(t.Context(), &fresh, []int{0})
+	g.Expect(p.snapshot.requeueTime).To(Equal(again))
+}
+
+// localChecks has one NodeHealthCheck of the management cluster, and may fail.
+type localChecks struct {
+	client.Reader
+	err error
+}
+
+func (l localChecks) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if checks, is := list.(*remedyv1.NodeHealthCheckList); is {
+		checks.Items = make([]remedyv1.NodeHealthCheck, 1)
+	}
+	return l.err
+}
+
+// nodeClaimant has one claim in each cluster.
+type nodeClaimant struct{ Claimant }
+
+func (nodeClaimant) Object() client.Object                  { return &remedyv1.NodeHealthCheck{} }
+func (nodeClaimant) Changes() predicate.Predicate           { return nil }
+func (nodeClaimant) Cluster(client.Object) client.ObjectKey { return workload.ManagementCluster }
+
+func (nodeClaimant) Claims(_ context.Context, _ client.Reader, check *Check, _ *clusterv1.Cluster) ([]Claim, error) {
+	return []Claim{{Title: "check of " + check.Cluster.Name, InFlight: map[string]bool{"n-1": true}, Selects: func(*Target) bool { return true }}}, nil
+}
+
+// Without the Nodes of the management cluster, the manager cannot decide whether a Cluster is the management cluster. So a check of the
+// Cluster leaves only those Nodes alone that a check without a Cluster remediates already: that one starts nothing more.
+func TestClaims_ManagementNodesUnread_OnlyRunningOnesCount(t *testing.T) {
+	g := NewWithT(t)
+	e := &Environment{Cache: localChecks{}, Clusters: clusters(t, nil), Claimants: []Claimant{nodeClaimant{}}}
+	check := &Check{Cluster: client.ObjectKey{Namespace: "a", Name: "prod"}, Object: &remedyv1.NodeHealthCheck{}}
+	claims, err := e.Claims(t.Context(), check, nil)
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(claims).To(HaveLen(2))
+	titles := func(node string) (titles []string) {
+		s := &snapshot{check: check}
+		for _, s.claims = range [][]Claim{claims[:1], claims[1:]} {
+			_, title := s.responsible(&Target{Object: &clusterv1.Machine{}, NodeTarget: workload.Target{Name: node}}, &remediation.Target{})
+			titles = append(titles, title)
+		}
+		return titles
+	}
+	g.Expect(titles("n-1")).To(Equal([]string{"check of prod", "check of "}))
+	g.Expect(titles("n-2")).To(Equal([]string{"check of prod", ""}))
+	check.Cluster = workload.ManagementCluster
+	g.Expect(e.Claims(t.Context(), check, nil)).To(HaveLen(1), "it starts nothing, and reports why")
+}
+
+// An event of another check wakes those under the first name of a cluster. Why it does not wake those under other names is logged; not while
+// the manager stops, because every read fails then.
+func TestWatchOf_OtherNamesUnread_IsLogged(t *testing.T) {
+	g := NewWithT(t)
+	var lines []string
+	ctx, stop := context.WithCancel(ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})))
+	own := types.NamespacedName{Name: "own"}
+	r := &Reconciler{
+		Environment: &Environment{Cache: localChecks{err: errors.New("no index")}, Claimants: []Claimant{nodeClaimant{}}},
+		Watches:     Watches{Cluster: func(context.Context, client.ObjectKey) []types.NamespacedName { return []types.NamespacedName{own} }},
+	}
+	checks := r.watchOf(nodeClaimant{}).Checks
+	g.Expect(checks(ctx, &remedyv1.NodeHealthCheck{})).To(ConsistOf(own))
+	g.Expect(lines).To(ConsistOf(And(ContainSubstring("Failed to read the checks that an event concerns"), ContainSubstring("no index"))))
+	stop()
+	g.Expect(checks(ctx, &remedyv1.NodeHealthCheck{})).To(ConsistOf(own))
+	g.Expect(lines).To(HaveLen(1))
 }

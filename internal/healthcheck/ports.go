@@ -120,7 +120,7 @@ type Claim struct {
 	MarkedBy, Label string
 	// InTree: the in-tree controller is responsible for what it selects.
 	InTree bool
-	// Deleting: it is being deleted, and only its running remediations count.
+	// Deleting: only its running remediations count, because it is being deleted, or may be a check of another cluster.
 	Deleting bool
 	Selects  func(t *Target) bool
 	// InFlight are the Nodes that it remediates according to its status, and Namespaces those in which a cluster-scoped check has requests.

@@ -208,6 +208,7 @@ func (p *scope) readOtherClaimsAgain(ctx context.Context, fresh *snapshot, targe
 		return
 	}
 	unread := p.addOtherClaims(ctx, fresh, p.clock(), true)
+	p.snapshot.requeueAt(fresh.requeueTime)
 	for _, i := range targets {
 		if unread != "" && fresh.unsure[i] == "" {
 			fresh.unsure[i] = unread

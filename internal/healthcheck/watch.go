@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -72,12 +73,21 @@ func (r *Reconciler) watchOf(claimant Claimant) Watch {
 				return nil
 			}
 			checks := r.Watches.Cluster(ctx, key)
-			others, _ := r.otherNames(ctx, key)
+			others, _, err := r.otherNames(ctx, key)
+			LogUnread(ctx, key, err)
 			for _, other := range others {
 				checks = append(checks, r.Watches.Cluster(ctx, other)...)
 			}
 			return checks
 		},
+	}
+}
+
+// LogUnread logs why an event reconciles no check of a cluster, or not all of them. They are reconciled when they are due. While the manager
+// stops, every read fails.
+func LogUnread(ctx context.Context, cluster client.ObjectKey, err error) {
+	if err != nil && ctx.Err() == nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to read the checks that an event concerns", "cluster", cluster.String())
 	}
 }
 

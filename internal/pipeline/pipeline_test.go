@@ -184,7 +184,7 @@ func TestRun_TargetFails_OthersContinue(t *testing.T) {
 	r := unhealthy(2)
 	r.fails[made(0)] = errors.New("the API server is busy")
 	_, err := r.run()
-	g.Expect(err).To(MatchError(ContainSubstring("m-0: the API server is busy")))
+	g.Expect(err).To(MatchError(ContainSubstring("the API server is busy")))
 	g.Expect(r.calls).To(ContainElements(made(1), "report"))
 	g.Expect(r.pass.Planned.Decisions[0].Block.Reason).To(Equal(remediation.PreflightFailed), "nothing was started, as far as is known")
 	g.Expect(r.pass.Planned.Decisions[1].Action).To(Equal(remediation.StartRequest))
