@@ -28,7 +28,8 @@ import (
 )
 
 const (
-	// capacity is how many events wait, and share how many of one namespace: another tenant's events still have a place then.
+	// capacity is how many events wait, and share how many about one namespace, or about cluster-scoped objects: another tenant's events still
+	// have a place then.
 	capacity = 1000
 	share    = 250
 	// An event is kept for an hour. burst are written at once, and perSecond after that.
@@ -49,7 +50,7 @@ type Recorder struct {
 	queue    chan *eventsv1.Event
 
 	mu sync.Mutex
-	// waiting are how many events of a namespace are in the queue.
+	// waiting are how many events about objects of a namespace are in the queue; about cluster-scoped ones under the empty name.
 	waiting map[string]int
 }
 
@@ -95,10 +96,10 @@ func (r *Recorder) Eventf(regarding, related runtime.Object, kind, reason, actio
 func (r *Recorder) add(event *eventsv1.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting[event.Namespace] < share {
+	if r.waiting[event.Regarding.Namespace] < share {
 		select {
 		case r.queue <- event:
-			r.waiting[event.Namespace]++
+			r.waiting[event.Regarding.Namespace]++
 			return
 		default:
 		}
@@ -114,7 +115,7 @@ func (r *Recorder) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case event := <-r.queue:
-			r.remove(event.Namespace)
+			r.remove(event.Regarding.Namespace)
 			if limiter.Wait(ctx) == nil {
 				r.write(ctx, event)
 			}

@@ -77,3 +77,18 @@ func TestRecorder_ClusterScopedObject_IsInDefaultNamespace(t *testing.T) {
 	r.Eventf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, nil, corev1.EventTypeNormal, "R", "A", "note")
 	g.Expect((<-r.queue).Namespace).To(Equal("default"))
 }
+
+// Events about cluster-scoped objects are written to the namespace default. Its tenants do not take their places, nor the other way round.
+func TestRecorder_FullDefaultNamespace_LeavesPlacesForNodes(t *testing.T) {
+	g := NewWithT(t)
+	dropped := 0
+	r := newRecorder(&apiServer{}, clock.RealClock{}, func() { dropped++ })
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	for range share {
+		r.Eventf(pod("default"), nil, corev1.EventTypeNormal, "R", "A", "note")
+		r.Eventf(node, nil, corev1.EventTypeNormal, "R", "A", "note")
+	}
+	g.Expect(dropped).To(BeZero())
+	r.Eventf(node, nil, corev1.EventTypeNormal, "R", "A", "note")
+	g.Expect(dropped).To(Equal(1))
+}
