@@ -37,10 +37,10 @@ type evaluator struct {
 	kinds []controllers.Kind
 	stop  func()
 
-	ctx context.Context
 	mgr manager.Manager
-	// requests are those of each namespace, or of all under the empty name.
-	requests map[string]*requests.Requests
+	// requests are those of each namespace, or of all under the empty name. watchRequests begins to read them, until stop is called.
+	requests      map[string]*requests.Requests
+	watchRequests func(namespace string) (*requests.Requests, error)
 }
 
 // stopTime is how long the caches may take to stop.
@@ -64,7 +64,12 @@ func (c *Cluster) newEvaluator(ctx context.Context, t *target, p *permitted) (*e
 	}
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	e := &evaluator{ctx: ctx, mgr: mgr, requests: map[string]*requests.Requests{}}
+	e := &evaluator{mgr: mgr, requests: map[string]*requests.Requests{}}
+	e.watchRequests = func(namespace string) (*requests.Requests, error) {
+		return requests.New(ctx, requests.Options{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: namespace, ReadOnly: true,
+		})
+	}
 	e.stop = func() {
 		stop()
 		inTime, done := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
@@ -75,7 +80,7 @@ func (c *Cluster) newEvaluator(ctx context.Context, t *target, p *permitted) (*e
 		}
 		e.Clusters.CloseConnections()
 	}
-	if err := e.prepare(t, p); err != nil {
+	if err := e.prepare(ctx, t, p); err != nil {
 		stop()
 		return nil, err
 	}
@@ -91,7 +96,7 @@ func (c *Cluster) newEvaluator(ctx context.Context, t *target, p *permitted) (*e
 	return e, nil
 }
 
-func (e *evaluator) prepare(t *target, p *permitted) error {
+func (e *evaluator) prepare(ctx context.Context, t *target, p *permitted) error {
 	clusters, err := workload.New(e.mgr, clock.RealClock{})
 	if err != nil {
 		return errors.Wrap(err, "failed to prepare the reading of Nodes")
@@ -115,10 +120,10 @@ func (e *evaluator) prepare(t *target, p *permitted) error {
 	}
 	e.Claimants = slices.DeleteFunc(e.Claimants, func(c healthcheck.Claimant) bool { return unread(c.Object()) })
 	e.Indices = slices.DeleteFunc(e.Indices, func(index healthcheck.Index) bool { return unread(index.Object) })
-	if err := e.IndexCache(e.ctx, e.mgr.GetCache()); err != nil || e.NoClusterAPI.Load() {
+	if err := e.IndexCache(ctx, e.mgr.GetCache()); err != nil || e.NoClusterAPI.Load() {
 		return err
 	}
-	err = clusters.Connect(e.ctx, e.mgr, workload.Options{UserAgent: "kubectl-remedy", Only: cluster, Concurrency: 1, OnStandby: true})
+	err = clusters.Connect(ctx, e.mgr, workload.Options{UserAgent: "kubectl-remedy", Only: cluster, Concurrency: 1, OnStandby: true})
 	return errors.Wrap(err, "failed to prepare the connection to the workload cluster")
 }
 
@@ -147,10 +152,7 @@ func requestNamespace(check *healthcheck.Check) string {
 // readRequests selects the namespace of the requests that are read.
 func (e *evaluator) readRequests(namespace string) error {
 	if e.requests[namespace] == nil {
-		found, err := requests.New(e.ctx, requests.Options{
-			Client: e.mgr.GetClient(), Reader: e.mgr.GetAPIReader(), Config: e.mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: namespace,
-			ReadOnly: true,
-		})
+		found, err := e.watchRequests(namespace)
 		if err != nil {
 			return errors.Wrap(err, "failed to prepare the reading of remediation requests")
 		}

@@ -37,7 +37,8 @@ type Options struct {
 
 // Requests are the remediation requests and templates of one cluster.
 type Requests struct {
-	ctx       context.Context
+	// ended is closed when nothing is watched any more.
+	ended     <-chan struct{}
 	client    client.Client
 	reader    client.Reader
 	discovery rest.Interface
@@ -74,7 +75,7 @@ func (i *interest) names(gvk schema.GroupVersionKind) bool {
 // New watches the requests of a cluster until the context ends.
 func New(ctx context.Context, o Options) (*Requests, error) {
 	r := &Requests{
-		ctx: ctx, client: o.Client, reader: o.Reader, clock: o.Clock, namespace: o.Namespace, cluster: o.Cluster, readOnly: o.ReadOnly,
+		ended: ctx.Done(), client: o.Client, reader: o.Reader, clock: o.Clock, namespace: o.Namespace, cluster: o.Cluster, readOnly: o.ReadOnly,
 		kinds: map[kindKey]*kind{}, interests: map[Check]*interest{}, timeout: defaultTimeout, mapping: make(chan struct{}, 1),
 	}
 	if r.reader == nil {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -33,10 +34,12 @@ func (r *Requests) startWatch(k *kind, known facts) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	refused := r.clock.Now().Before(k.refusedUntil) && (k.refused != "" || known.resource == k.lost)
-	if k.cancel != nil || refused || r.ctx.Err() != nil {
+	// A watch outlives the reconcile that starts it.
+	all := wait.ContextForChannel(r.ended)
+	if k.cancel != nil || refused || all.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(r.ctx)
+	ctx, cancel := context.WithCancel(all)
 	k.cancel = cancel
 	filled := func() { r.listeners.wake(r.interested(k.kindKey, nil)...) }
 	switch {

@@ -238,11 +238,12 @@ func (l *limitedConnections) Watch(ctx context.Context, cluster client.ObjectKey
 	if err != nil {
 		return errors.Wrap(err, "failed to create a cache of Nodes")
 	}
-	next, err := watch.start(cache, config)
+	next, err := watch.start(ctx, cache, config)
 	if err != nil {
 		return err
 	}
-	running, stop := context.WithCancel(context.Background())
+	// The watch outlives the reconcile that starts it.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = cache.Start(running) }()
 	go func() {
 		defer stop()

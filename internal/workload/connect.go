@@ -216,13 +216,13 @@ func (h *home) GetHealthCheckingState(context.Context, client.ObjectKey) cluster
 }
 
 // Watch implements connector.
-func (h *home) Watch(_ context.Context, _ client.ObjectKey, watch *nodeWatch) error {
+func (h *home) Watch(ctx context.Context, _ client.ObjectKey, watch *nodeWatch) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.watched {
 		return nil
 	}
-	if _, err := watch.start(h.cache, nil); err != nil {
+	if _, err := watch.start(ctx, h.cache, nil); err != nil {
 		return err
 	}
 	h.watched = true

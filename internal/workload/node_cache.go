@@ -183,8 +183,8 @@ type nodeWatch struct {
 }
 
 // start starts the watch. It makes no call, and does not wait until the cache has synced.
-func (w *nodeWatch) start(cache ctrlcache.Cache, config *rest.Config) (*nodeCache, error) {
-	informer, err := cache.GetInformer(context.Background(), &corev1.Node{}, ctrlcache.BlockUntilSynced(false))
+func (w *nodeWatch) start(ctx context.Context, cache ctrlcache.Cache, config *rest.Config) (*nodeCache, error) {
+	informer, err := cache.GetInformer(ctx, &corev1.Node{}, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to watch Nodes")
 	}
