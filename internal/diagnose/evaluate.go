@@ -67,7 +67,8 @@ func (c *Cluster) newEvaluator(ctx context.Context, t *target, p *permitted) (*e
 	e := &evaluator{mgr: mgr, requests: map[string]*requests.Requests{}}
 	e.watchRequests = func(namespace string) (*requests.Requests, error) {
 		return requests.New(ctx, requests.Options{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: namespace, ReadOnly: true,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: namespace,
+			ReadOnly: true,
 		})
 	}
 	e.stop = func() {

@@ -55,8 +55,8 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 // otherNames returns the other names of a cluster, if the management cluster manages itself: checks without a Cluster and those of its
 // Cluster monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines. An instance of one namespace
 // may lack the permission to read these Nodes, and does not reconcile checks without a Cluster. If the Nodes cannot be read, every Cluster
-// may be the management cluster. No check without a Cluster starts anything then, and reports that. The checks of Clusters only wait for the
-// remediations that it has started.
+// may be the management cluster. No check without a Cluster starts anything then, and reports that. The checks of Clusters only wait for
+// what it has started.
 func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) (names []client.ObjectKey, certain bool, err error) {
 	reads := func(claimant Claimant) bool {
 		_, is := claimant.Object().(*remedyv1.NodeHealthCheck)

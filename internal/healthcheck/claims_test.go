@@ -194,7 +194,8 @@ func (nodeClaimant) Changes() predicate.Predicate           { return nil }
 func (nodeClaimant) Cluster(client.Object) client.ObjectKey { return workload.ManagementCluster }
 
 func (nodeClaimant) Claims(_ context.Context, _ client.Reader, check *Check, _ *clusterv1.Cluster) ([]Claim, error) {
-	return []Claim{{Title: "check of " + check.Cluster.Name, InFlight: map[string]bool{"n-1": true}, Selects: func(*Target) bool { return true }}}, nil
+	all := func(*Target) bool { return true }
+	return []Claim{{Title: "check of " + check.Cluster.Name, InFlight: map[string]bool{"n-1": true}, Selects: all}}, nil
 }
 
 // Without the Nodes of the management cluster, the manager cannot decide whether a Cluster is the management cluster. So a check of the
@@ -220,12 +221,13 @@ func TestClaims_ManagementNodesUnread_OnlyRunningOnesCount(t *testing.T) {
 	g.Expect(e.Claims(t.Context(), check, nil)).To(HaveLen(1), "it starts nothing, and reports why")
 }
 
-// An event of another check wakes those under the first name of a cluster. Why it does not wake those under other names is logged; not while
-// the manager stops, because every read fails then.
+// An event of another check wakes those under the first name of a cluster. Why it does not wake those under other names is logged, but not
+// while the manager stops: every read fails then.
 func TestWatchOf_OtherNamesUnread_IsLogged(t *testing.T) {
 	g := NewWithT(t)
 	var lines []string
-	ctx, stop := context.WithCancel(ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})))
+	log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	ctx, stop := context.WithCancel(ctrl.LoggerInto(t.Context(), log))
 	own := types.NamespacedName{Name: "own"}
 	r := &Reconciler{
 		Environment: &Environment{Cache: localChecks{err: errors.New("no index")}, Claimants: []Claimant{nodeClaimant{}}},

@@ -83,8 +83,8 @@ func (r *Reconciler) watchOf(claimant Claimant) Watch {
 	}
 }
 
-// LogUnread logs why an event reconciles no check of a cluster, or not all of them. They are reconciled when they are due. While the manager
-// stops, every read fails.
+// LogUnread logs why an event reconciles no check of a cluster, or not all of them. They are reconciled when they are due. While the
+// manager stops, every read fails.
 func LogUnread(ctx context.Context, cluster client.ObjectKey, err error) {
 	if err != nil && ctx.Err() == nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to read the checks that an event concerns", "cluster", cluster.String())

@@ -108,7 +108,9 @@ func (a annotating) Annotate(ctx context.Context, _ client.ObjectKey, object cli
 	return object, a.Patch(ctx, object, nil)
 }
 
-func (a annotating) Report(ctx context.Context, object client.Object, _ *explain.Facts, _ *remediation.Check, _ time.Time) (client.Object, error) {
+func (a annotating) Report(
+	ctx context.Context, object client.Object, _ *explain.Facts, _ *remediation.Check, _ time.Time,
+) (client.Object, error) {
 	return object, a.Patch(ctx, object, nil)
 }
 
@@ -135,8 +137,8 @@ func newWriter(t *testing.T) (*scope, *slowServer) {
 // failedOnce is a decision whose history the Machine does not have.
 var failedOnce = &remediation.Decision{History: remediation.History{Failures: 1}}
 
-// The check records a new kind of requests, and acquires the control-plane Lease. The API server takes its time for both, and annotations of
-// other targets are written meanwhile.
+// The check records a new kind of requests, and acquires the control-plane Lease. The API server takes its time for both, and annotations
+// of other targets are written meanwhile.
 func TestWrite_SlowWriteForSeveralTargets_DelaysNoOther(t *testing.T) {
 	for name, slow := range map[string]func(*scope) error{
 		"workers": func(p *scope) error { return p.recordKind(t.Context(), p.check.Templates[0]) },
@@ -162,7 +164,8 @@ func TestWrite_Failed_NamesTheObject(t *testing.T) {
 	api.end()
 	evaluation := &explain.Evaluation{
 		Snapshot: &health.Snapshot{Targets: make([]health.Target, 1)}, Situation: &remediation.Situation{Targets: make([]remediation.Target, 1)},
-		Assessment: &health.Assessment{Verdicts: make([]health.Verdict, 1)}, Planned: &remediation.Planned{Decisions: []remediation.Decision{*failedOnce}},
+		Assessment: &health.Assessment{Verdicts: make([]health.Verdict, 1)},
+		Planned:    &remediation.Planned{Decisions: []remediation.Decision{*failedOnce}},
 	}
 	for name, err := range map[string]error{
 		"target": p.WriteTarget(t.Context(), 0, nil, failedOnce, remediation.WriteHistory),

@@ -44,7 +44,8 @@ type Client interface {
 	Preflight(ctx context.Context, targets []int, all bool) (*Preflight, error)
 	// NodeLeases reads live when the kubelets of Nodes renewed their Leases, in the order of the names.
 	NodeLeases(ctx context.Context, nodes []string) []NodeLease
-	// WriteCheck, WriteTarget and WriteOrphan are one write each. Errors name the object. WriteTarget is called for several targets at the same time.
+	// WriteCheck, WriteTarget and WriteOrphan are one write each. Their errors name the object. WriteTarget is called for several targets at
+	// the same time.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error
 	WriteOrphan(ctx context.Context, orphan int, d *remediation.Decision, write remediation.Write) error
