@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 
 	"github.com/pkg/errors"
 	"golang.org/x/sync/errgroup"
@@ -61,7 +62,7 @@ func (r *repository) write(ctx context.Context) error {
 			if p.test {
 				module = test
 			}
-			components, err := run(ctx, r.kubectl, "kustomize", filepath.Join(module, filepath.FromSlash(p.folder), "config", "default"))
+			components, err := r.build(ctx, filepath.Join(module, filepath.FromSlash(p.folder), "config", "default"))
 			if err != nil {
 				return errors.Wrapf(err, "the components of %s cannot be made", p.label)
 			}
@@ -72,6 +73,21 @@ func (r *repository) write(ctx context.Context) error {
 		})
 	}
 	return made.Wait()
+}
+
+// built are the manifests of each folder of Cluster API's modules. They are the same for all worlds of a program.
+var built sync.Map
+
+// build makes the manifests of a folder.
+func (r *repository) build(ctx context.Context, folder string) ([]byte, error) {
+	if manifests, is := built.Load(folder); is {
+		return manifests.([]byte), nil
+	}
+	manifests, err := run(ctx, r.kubectl, "kustomize", folder)
+	if err == nil {
+		built.Store(folder, manifests)
+	}
+	return manifests, err
 }
 
 // release builds the files of a version of Remedy with the script of a release.
