@@ -70,7 +70,7 @@ func (p *Process) Start() error {
 	// The process has its own handle.
 	defer func() { _ = log.Close() }()
 	cmd := exec.Command(p.path, p.Args...) //nolint:noctx // it ends by Stop or Kill.
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.group.Dir, "TMPDIR=" + p.group.Dir}, p.Env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GOGC=" + os.Getenv("GOGC"), "HOME=" + p.group.Dir, "TMPDIR=" + p.group.Dir}, p.Env...)
 	cmd.Dir = p.group.Dir
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
