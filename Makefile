@@ -79,17 +79,20 @@ check: lint drift tidy commits site ## Lint (go vet is one of the linters), gene
 FULL ?=
 export FULL
 # DRAWS: cases that each property draws in proof-draws. SIM_STEPS: steps of all simulated histories. SWITCHES: changes of hands between Cluster API's controller and
-# Remedy; SWITCHES_SEED decides which. SHELL_PART: which third of the mutants outside the deciding packages; the commit's hash chooses it.
+# Remedy; SWITCHES_SEED decides which. SHELL_PART: which third of the mutants outside the deciding packages. E2E_PART: which third of the scenarios of
+# 'make e2e' that do not run at each landing. The commit's hash chooses both.
 DRAWS ?= 10000
 ifeq ($(FULL),)
   SIM_STEPS ?= 1000000
   SWITCHES ?= 80
-  SHELL_PART ?= $(shell echo $$(( 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 0) % 3 )))
+  PART := $(shell echo $$(( 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 0) % 3 )))
 else
   SIM_STEPS ?= 10000000
   SWITCHES ?= 240
-  SHELL_PART ?= all
+  PART := all
 endif
+SHELL_PART ?= $(PART)
+E2E_PART ?= $(PART)
 # Packages without a goroutine: under the race detector their ten thousand draws take eight times as long, and it has nothing to find.
 PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/adoption
 # Prints what runs under the race detector at each landing: the packages with goroutines. The root package and test/admission talk to processes that
@@ -138,10 +141,12 @@ profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/
 
 # The scenarios of 'make e2e' and 'make soak-e2e', as a regular expression for their names; all of them if empty.
 SCENARIOS ?=
+# GOGC: a quarter of what the processes do is to look for garbage, and most of them live for minutes.
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. SCENARIOS=regexp selects some, FULL=1 breaks 20 clusters at once instead of 5. 10 / 19 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize bin/failures ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. SCENARIOS=regexp selects some, FULL=1 breaks 20 clusters at once instead of 5. 10 / 19 min
 	@cd test/world && go build -v ./... $(PROGRESS)
-	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 60m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') .
+	cd test/world && GOGC=400 E2E_PART=$(E2E_PART) REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" \
+	  go test -count=1 -timeout 60m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') . 2>&1 | "$(CURDIR)/bin/failures"
 
 JOBS ?= 1
 .PHONY: soak-e2e
@@ -222,6 +227,10 @@ format: bin/golangci-lint ## Formats all Go files. 0 / 3 min
 
 bin/manager: FORCE
 	@go build -v -ldflags "$(LDFLAGS)" -o $@ . $(PROGRESS)
+
+# Repeats at the end of the output of tests what failed.
+bin/failures: FORCE
+	@go build -o $@ ./test/failures
 
 bin/kubectl-remedy: FORCE
 	@go build -v -ldflags "$(LDFLAGS)" -o $@ ./cmd/kubectl-remedy $(PROGRESS)

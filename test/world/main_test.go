@@ -47,20 +47,23 @@ func TestMain(m *testing.M) {
 	SetDefaultEventuallyPollingInterval(pollingInterval)
 	SetDefaultConsistentlyPollingInterval(pollingInterval)
 	// The tests wait nearly all the time, so all of them run at once, unless -parallel is set.
-	if flag.Parse(); !parallelIsSet() {
+	if flag.Parse(); !isSet("test.parallel") {
 		_ = flag.Set("test.parallel", "32")
 	}
-	world.Main(m, aside)
+	chosen, err := "", world.Isolate() // What runs before it runs twice.
+	if err == nil {
+		chosen, err = chooseScenarios()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Fprint(os.Stderr, chosen)
+	world.Main(m, aside, func() { fmt.Fprint(os.Stderr, chosen) })
 }
 
 // aTenaciousLead are flags with which Remedy does not lose leadership, and its memory, when these machines are busy for ten seconds.
 var aTenaciousLead = []string{"--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"}
-
-func parallelIsSet() bool {
-	set := false
-	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
-	return set
-}
 
 // aside ends the world that most tests look at. The next one who wants it gets a new one.
 func aside() {
