@@ -16,7 +16,7 @@ const maxLines = 50
 // fewLines are enough for the name of a test and the begin of its message.
 const fewLines = 6
 
-// lastRecords is how many of the last records of a failed test are repeated. A failure that ends a test is followed by those of its cleanup.
+// lastRecords is how many of the last records of a failed test are repeated. After a failure that ends a test, its cleanup can add some.
 const lastRecords = 3
 
 var (
@@ -115,7 +115,8 @@ func (r *report) String() string {
 
 // isExplained reports whether a test has failed only because of its subtests.
 func (r *report) isExplained(f *failure) bool {
-	return f.isTest() && len(f.records) == 0 && slices.ContainsFunc(r.failures, func(sub *failure) bool { return strings.HasPrefix(sub.name, f.name+"/") })
+	isSubtest := func(other *failure) bool { return strings.HasPrefix(other.name, f.name+"/") }
+	return f.isTest() && len(f.records) == 0 && slices.ContainsFunc(r.failures, isSubtest)
 }
 
 // lines is the name of a failed test and the begin of each of its last records.

@@ -60,7 +60,13 @@ func TestReport_Verbose_RepeatsTheMessage(t *testing.T) {
 }
 
 func TestReport_NothingFailed_IsEmpty(t *testing.T) {
-	NewWithT(t).Expect(reported(t, "=== RUN   TestA\n    a_test.go:1: --- FAIL: TestB (1s)\n--- PASS: TestA (0.10s)\nPASS\nok  \texample.com/a\t0.1s\n")).To(BeEmpty())
+	NewWithT(t).Expect(reported(t, `=== RUN   TestA
+    a_test.go:1: the output of another program:
+        --- FAIL: TestB (1.00s)
+--- PASS: TestA (0.10s)
+PASS
+ok  	example.com/one	0.1s
+`)).To(BeEmpty())
 }
 
 // Packages can have tests with the same name. Without -v, the message is below the name, and a test that only has subtests has none.
@@ -99,7 +105,8 @@ func TestReport_OwnProcess_RepeatsTheMessageFromIt(t *testing.T) {
 FAIL
 FAIL	example.com/world	2.1s
 `)
-	NewWithT(t).Expect(text).To(And(ContainSubstring("--- FAIL: TestMove\n"), ContainSubstring("--- FAIL: TestMove/back\n            move_test.go:7: \n                Expected success\n")))
+	NewWithT(t).Expect(text).To(And(ContainSubstring("--- FAIL: TestMove\n"),
+		ContainSubstring("--- FAIL: TestMove/back\n            move_test.go:7: \n                Expected success\n")))
 }
 
 func TestReport_NoTestFailed_RepeatsTheCrash(t *testing.T) {
