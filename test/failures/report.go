@@ -119,7 +119,20 @@ func (r *report) isExplained(f *failure) bool {
 	return f.isTest() && len(f.records) == 0 && slices.ContainsFunc(r.failures, isSubtest)
 }
 
-// lines is the name of a failed test and the begin of each of its last records.
+// shortened leaves out the middle of a record that is longer than the limit: what was expected stands at its end.
+func shortened(record []string, limit int) []string {
+	switch {
+	case len(record) <= limit:
+		return record
+	case limit <= 0:
+		return nil
+	}
+	tail := (limit - 1) / 2
+	begin := append(slices.Clone(record[:limit-1-tail]), "        [...]")
+	return append(begin, record[len(record)-tail:]...)
+}
+
+// lines is the name of a failed test and its last records, or what no test reports.
 func (f *failure) lines(limit int) []string {
 	if !f.isTest() {
 		all := append([]string{f.name}, f.records[0]...)
@@ -128,8 +141,7 @@ func (f *failure) lines(limit int) []string {
 	lines := []string{"--- FAIL: " + f.name}
 	records := f.records[max(0, len(f.records)-lastRecords):]
 	for i, one := range records {
-		share := (limit - len(lines)) / (len(records) - i)
-		lines = append(lines, one[:min(share, len(one))]...)
+		lines = append(lines, shortened(one, (limit-len(lines))/(len(records)-i))...)
 	}
 	return lines
 }

@@ -134,11 +134,13 @@ func TestReport_ManyOrLong_FitsIntoItsLines(t *testing.T) {
 	for i := range 5 {
 		fmt.Fprintf(&long, "    a_test.go:%d: record %d\n%s", i, i, strings.Repeat("        more\n", 500))
 	}
+	long.WriteString("        what was expected\n")
 	const end = "FAIL\nFAIL\texample.com/one\t0.1s\n"
 	text := reported(t, many.String()+end)
 	g.Expect(strings.Count(text, "\n")).To(BeNumerically("<=", maxLines))
 	g.Expect(text).To(And(ContainSubstring("--- FAIL: Test9\n    a_test.go:1: \n        message 9\n"), MatchRegexp(`=== and 1\d\d more\n$`)))
 	text = reported(t, long.String()+end)
 	g.Expect(strings.Count(text, "\n")).To(BeNumerically("<=", maxLines))
-	g.Expect(text).To(And(ContainSubstring("--- FAIL: TestLong\n"), ContainSubstring("record 2"), ContainSubstring("record 4")))
+	g.Expect(text).To(And(ContainSubstring("--- FAIL: TestLong\n"), ContainSubstring("record 2"), ContainSubstring("record 4"),
+		HaveSuffix("what was expected\n")))
 }
