@@ -45,11 +45,17 @@ var everyLanding = []struct{ capability, scenario string }{
 	{"the parts themselves", "TestParts_Together_AreAllScenarios"},
 }
 
-// balanced are the parts of the scenarios that take long, so that the parts take about the same time.
+// balanced are the parts of the scenarios that start management clusters of their own or run alone, so that the parts take about the same time.
 var balanced = map[string]int{
-	"TestMove_Clusters_KeepTheirState":       0,
-	"TestUninstall_AnyOrder_LeavesNoTraces":  1,
-	"TestWorld_TwoAtOnce_LeaveNothingBehind": 2,
+	"TestMove_Clusters_KeepTheirState":                     0,
+	"TestManagement_SecondWorld_SharesInfrastructure":      0,
+	"TestManagement_WriteOfRemedy_CanFail":                 0,
+	"TestUninstall_AnyOrder_LeavesNoTraces":                1,
+	"TestManagement_KilledProcess_Restarts":                1,
+	"TestFleet_OneFaultInEachCluster_ReplacesOneEach":      2,
+	"TestRateLimiting_UpstreamDefault_MachinesAreReplaced": 2,
+	"TestWorld_TwoAtOnce_LeaveNothingBehind":               2,
+	"TestWorld_WriteOfClusterAPI_CanFail":                  2,
 }
 
 // partsOf returns the parts that a scenario is in. A scenario that no table has is in one by its name.
