@@ -16,6 +16,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/pkg/errors"
 )
 
 func main() {
@@ -38,7 +40,7 @@ func run(in io.Reader, out io.Writer) error {
 		if line != "" {
 			r.read(strings.TrimRight(line, "\r\n"))
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			_, err = io.WriteString(out, r.String())
 			return err
 		}

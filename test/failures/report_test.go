@@ -42,9 +42,7 @@ world: 3.1 s: what another program prints
 --- PASS: TestA (0.10s)
 --- FAIL: TestB (2.00s)
     --- FAIL: TestB/sub (1.00s)
-FAIL
 FAIL	example.com/world	2.1s
-FAIL
 `
 
 func TestReport_Verbose_RepeatsTheMessage(t *testing.T) {
@@ -73,15 +71,12 @@ ok  	example.com/one	0.1s
 func TestReport_SeveralPackages_AreKeptApart(t *testing.T) {
 	NewWithT(t).Expect(reported(t, `--- FAIL: TestA (0.10s)
     a_test.go:1: first
-FAIL
 FAIL	example.com/one	0.1s
 ok  	example.com/two	0.1s
 --- FAIL: TestA (0.10s)
     --- FAIL: TestA/sub (0.00s)
         a_test.go:1: second
-FAIL
 FAIL	example.com/three	0.1s
-FAIL
 `)).To(Equal(`=== failed: example.com/one example.com/three
 --- FAIL: TestA
     a_test.go:1: first
@@ -102,7 +97,6 @@ func TestReport_OwnProcess_RepeatsTheMessageFromIt(t *testing.T) {
         FAIL
     own_process_test.go:36: exit status 1
 --- FAIL: TestMove (1.10s)
-FAIL
 FAIL	example.com/world	2.1s
 `)
 	NewWithT(t).Expect(text).To(And(ContainSubstring("--- FAIL: TestMove\n"),
@@ -135,7 +129,7 @@ func TestReport_ManyOrLong_FitsIntoItsLines(t *testing.T) {
 		fmt.Fprintf(&long, "    a_test.go:%d: record %d\n%s", i, i, strings.Repeat("        more\n", 500))
 	}
 	long.WriteString("        what was expected\n")
-	const end = "FAIL\nFAIL\texample.com/one\t0.1s\n"
+	const end = "FAIL\texample.com/one\t0.1s\n"
 	text := reported(t, many.String()+end)
 	g.Expect(strings.Count(text, "\n")).To(BeNumerically("<=", maxLines))
 	g.Expect(text).To(And(ContainSubstring("--- FAIL: Test9\n    a_test.go:1: \n        message 9\n"), MatchRegexp(`=== and 1\d\d more\n$`)))
