@@ -120,7 +120,7 @@ func allScenarios() ([]string, error) {
 	if err != nil {
 		return nil, errors.WithStack(err)
 	}
-	list := exec.Command(program, "-test.list", "^Test") //nolint:noctx // it ends at once.
+	list := exec.Command(program, "-test.list", "^Test")
 	list.Env = append(withoutIsolation(), "REMEDY_WORLD_ISOLATION=none")
 	out, err := list.Output()
 	return strings.Fields(string(out)), errors.Wrap(err, "failed to list the scenarios")
