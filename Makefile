@@ -143,10 +143,10 @@ profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/
 SCENARIOS ?=
 # GOGC: the processes spend less time on garbage collection, and need more memory.
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize bin/failures ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. One scenario for each capability, and a third of the others by the commit's hash: E2E_PART=0, 1 or 2 chooses another third, SCENARIOS=regexp selects by name, FULL=1 runs all and breaks 20 clusters at once instead of 5. 6 / 15 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. One scenario for each capability, and a third of the others by the commit's hash: E2E_PART=0, 1 or 2 chooses another third, SCENARIOS=regexp selects by name, FULL=1 runs all and breaks 20 clusters at once instead of 5. 6 / 15 min
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && GOGC=200 E2E_PART=$(E2E_PART) REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" \
-	  go test -count=1 -timeout 60m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') . 2>&1 | "$(CURDIR)/bin/failures"
+	  go test -count=1 -timeout 60m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') .
 
 JOBS ?= 1
 .PHONY: soak-e2e
@@ -227,10 +227,6 @@ format: bin/golangci-lint ## Formats all Go files. 0 / 3 min
 
 bin/manager: FORCE
 	@go build -v -ldflags "$(LDFLAGS)" -o $@ . $(PROGRESS)
-
-# Repeats at the end of the output of tests what failed.
-bin/failures: FORCE
-	@go build -o $@ ./test/failures
 
 bin/kubectl-remedy: FORCE
 	@go build -v -ldflags "$(LDFLAGS)" -o $@ ./cmd/kubectl-remedy $(PROGRESS)
