@@ -55,9 +55,9 @@ func (s *scenario) run(ctx context.Context, p *faults.Process) error {
 	}
 }
 
-// runAtEachWrite runs a scenario once for the first and the last write of each kind in it, and lets that write meet the first of these faults;
-// at full depth every single write meets each of them. Without faults, the process crashes after the write, and at full depth also before it: to the next process
-// that is a crash after the write before.
+// runAtEachWrite runs a scenario once for the first and the last write of each kind in it, and lets that write meet the first of these
+// faults; at full depth every single write meets each of them. Without faults, the process crashes after the write, and at full depth also
+// before it: to the next process that is a crash after the write before.
 func runAtEachWrite(t *testing.T, begin func(s *scenario), injected ...faults.Fault) {
 	t.Helper()
 	runStageAtEachWrite(t, func() *stage.Stage { return stage.New(t, stage.WithClock) }, begin, injected...)

@@ -85,7 +85,10 @@ var brokenRules = []broken{
 		"internal/probes", "", "import \"github.com/go-logr/logr\"\n\n// Log logs.\nfunc Log(l logr.Logger) { l.Info(\"Saying\", \"key\") }\n",
 		"odd number of arguments",
 	},
-	{"internal/probes", "", "// Endless never ends.\nfunc Endless() {" + strings.Repeat("\n\t_ = 0", 70) + "\n}\n", "Function 'Endless' is too long"},
+	{
+		"internal/probes", "", "// Endless never ends.\nfunc Endless() {" + strings.Repeat("\n\t_ = 0", 70) + "\n}\n",
+		"Function 'Endless' is too long",
+	},
 	{"internal/probes", "", "var (" + strings.Repeat("\n\t_ = 0", 410) + "\n)\n", "file length is"},
 	{"internal/probes", "", "// Long " + strings.Repeat("x", 132) + ".\nconst Long = 0\n", "The line is 141 characters long"},
 	{"internal/probes", "", "// Do does.\nfunc Do() {\n\n\t_ = 0\n}\n", "not properly formatted (gofumpt)"},
