@@ -73,14 +73,23 @@ func prometheusRule(t *testing.T) *monitoringv1.PrometheusRule {
 	return made
 }
 
-// buildPromtool builds it once.
-var buildPromtool = sync.OnceValue(func() error {
-	out, err := exec.Command("make", "--no-print-directory", "-s", "-C", root, "bin/promtool").CombinedOutput()
+// tools builds the tools of the tests once.
+var tools = sync.OnceValue(func() error {
+	out, err := exec.Command("make", "--no-print-directory", "-s", "-C", root, "bin/kustomize", "bin/promtool").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("failed to build promtool: %w: %s", err, out)
+		return fmt.Errorf("failed to build tools: %w: %s", err, out)
 	}
 	return nil
 })
+
+// tool returns the path of a tool.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	NewWithT(t).Expect(tools()).To(Succeed())
+	path, err := filepath.Abs(filepath.Join(root, "bin", name))
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	return path
+}
 
 // promtool runs it in a folder with the rules and the tests of them.
 func promtool(t *testing.T, rules *monitoringv1.PrometheusRule, tests []ruleTest, args ...string) (string, error) {
@@ -94,10 +103,7 @@ func promtool(t *testing.T, rules *monitoringv1.PrometheusRule, tests []ruleTest
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(os.WriteFile(filepath.Join(dir, name), text, 0o600)).To(Succeed())
 	}
-	g.Expect(buildPromtool()).To(Succeed())
-	tool, err := filepath.Abs(filepath.Join(root, "bin", "promtool"))
-	g.Expect(err).ToNot(HaveOccurred())
-	cmd := exec.CommandContext(t.Context(), tool, args...)
+	cmd := exec.CommandContext(t.Context(), tool(t, "promtool"), args...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -45,7 +45,7 @@ func render(t *testing.T, components ...string) []*unstructured.Unstructured {
 		text += "- " + filepath.Join(config, "components", name) + "\n"
 	}
 	g.Expect(os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600)).To(Succeed())
-	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "kustomize"), "build", dir).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), tool(t, "kustomize"), "build", dir).CombinedOutput()
 	g.Expect(err).ToNot(HaveOccurred(), string(out))
 	objects, err := manifests.Parse(out)
 	g.Expect(err).ToNot(HaveOccurred())

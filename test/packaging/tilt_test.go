@@ -151,7 +151,7 @@ func tiltManifests(t *testing.T, folder, module string) error {
 		"core": filepath.Join(module, "core"), "kubeadm-bootstrap": filepath.Join(module, "bootstrap/kubeadm"),
 		"kubeadm-control-plane": filepath.Join(module, "controlplane/kubeadm"), "remedy": root,
 	} {
-		out, err := exec.Command(filepath.Join(root, "bin/kustomize"), "build", filepath.Join(config, "config/default")).Output()
+		out, err := exec.Command(tool(t, "kustomize"), "build", filepath.Join(config, "config/default")).Output()
 		if err != nil {
 			return err
 		}
