@@ -26,123 +26,52 @@ func everything(x *scene) {
 }
 
 var lettingGo = []row{
-	{
-		why: "a check that goes takes its requests with it", options: []option{goes, everything},
-		want: underWay(Decision{Action: Withdraw, Why: CheckDeleting}),
-	},
-	{
-		why: "so does one that only observes from now on", options: []option{observes, everything},
-		want: underWay(Decision{Action: Withdraw, Why: ObserveMode}),
-	},
-	{
-		why: "and one whose Cluster does not exist", options: []option{clusterIs(ClusterIsMissing), everything},
-		want: underWay(Decision{Action: Withdraw, Why: ClusterNotFound}),
-	},
-	{
-		why: "but not one whose Cluster is still there", options: []option{clusterIs(ClusterIsDeleting), requested()},
-		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
-	},
-	{
-		why: "another check is responsible: the history stays", options: []option{coveredBy("MachineHealthCheck/other"), everything},
-		want: underWay(Decision{Action: Withdraw, Why: ManagedByOtherCheck, History: History{Failures: 2, NotBefore: ago(-time.Minute)}}),
-	},
-	{
-		why: "what people want to be left alone is", options: []option{is(leftAlone), everything},
-		want: underWay(Decision{Action: Withdraw, Why: NotSelected}),
-	},
-	{
-		why:     "a check that goes is reported first",
-		options: []option{goes, observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()},
-		want:    underWay(Decision{Action: Withdraw, Why: CheckDeleting}),
-	},
-	{
-		why: "then one that observes", options: []option{observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()},
-		want: underWay(Decision{Action: Withdraw, Why: ObserveMode}),
-	},
-	{
-		why: "then the Cluster", options: []option{clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()},
-		want: underWay(Decision{Action: Withdraw, Why: ClusterNotFound}),
-	},
-	{
-		why: "then the other check", options: []option{coveredBy("o"), is(leftAlone), requested()},
-		want: underWay(Decision{Action: Withdraw, Why: ManagedByOtherCheck}),
-	},
-	{
-		why:     "a request that is going is waited for, and the marks with it",
-		options: []option{goes, everything, requested(beingDeleted(20 * time.Minute))}, want: underWay(Decision{Action: Wait}),
-	},
-	{
-		why: "health does not matter", options: []option{goes, is(well), requested(healthySince(ago(time.Minute)))},
-		want: underWay(Decision{Action: Withdraw, Why: CheckDeleting, HealthySince: ago(time.Minute)}),
-	},
-	{
-		why: "then the marks go", options: []option{goes, marked()},
-		want: Decision{Action: RemoveConditions, Why: CheckDeleting, InFlight: true, Budgeted: true},
-	},
-	{
-		why: "answered by the owner, set by this check", options: []option{observes, marked(refused)},
-		want: Decision{Action: RemoveConditions, Why: ObserveMode},
-	},
-	{
-		why: "healthy, with a condition of this check", options: []option{
-			is(well), goes, target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true }),
-		},
-		want: Decision{Action: RemoveConditions, Why: CheckDeleting},
-	},
-	{
-		why: "another check is responsible: the conditions of this one are removed", options: []option{
-			coveredBy("MachineHealthCheck/other"), is(well), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true }),
-		},
-		want: Decision{Action: RemoveConditions, Why: ManagedByOtherCheck},
-	},
-	{
-		why: "conditions of another check stay", options: []option{goes, marked(byOther)},
-		want: Decision{Block: Block{Reason: CheckDeleting}, Step: stepA, InFlight: true, Budgeted: true},
-	},
-	{
-		why: "what has nothing needs nothing, and is forgotten", options: []option{is(leftAlone), remembers(2, ago(-time.Minute))},
-		want: Decision{},
-	},
-	{
-		why: "unless another check needs the memory", options: []option{
-			is(well), coveredBy("MachineHealthCheck/other"), remembers(2, ago(-time.Minute)),
-		},
-		want: Decision{History: History{Failures: 2, NotBefore: ago(-time.Minute)}},
-	},
+	decides("a check that goes takes its requests with it", underWay(withdraws(CheckDeleting)), goes, everything),
+	decides("so does one that only observes from now on", underWay(withdraws(ObserveMode)), observes, everything),
+	decides("and one whose Cluster does not exist", underWay(withdraws(ClusterNotFound)), clusterIs(ClusterIsMissing), everything),
+	decides("but not one whose Cluster is still there", waits(ago(-9*time.Minute)), clusterIs(ClusterIsDeleting), requested()),
+	decides("another check is responsible: the history stays",
+		underWay(Decision{Action: Withdraw, Why: ManagedByOtherCheck, History: History{Failures: 2, NotBefore: ago(-time.Minute)}}),
+		coveredBy("MachineHealthCheck/other"), everything),
+	decides("what people want to be left alone is", underWay(withdraws(NotSelected)), is(leftAlone), everything),
+	decides("a check that goes is reported first", underWay(withdraws(CheckDeleting)), goes, observes, clusterIs(ClusterIsMissing),
+		coveredBy("o"), is(leftAlone), requested()),
+	decides("then one that observes", underWay(withdraws(ObserveMode)), observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone),
+		requested()),
+	decides("then the Cluster", underWay(withdraws(ClusterNotFound)), clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()),
+	decides("then the other check", underWay(withdraws(ManagedByOtherCheck)), coveredBy("o"), is(leftAlone), requested()),
+	decides("a request that is going is waited for, and the marks with it", waits(never), goes, everything,
+		requested(beingDeleted(20*time.Minute))),
+	decides("health does not matter", underWay(Decision{Action: Withdraw, Why: CheckDeleting, HealthySince: ago(time.Minute)}), goes, is(well),
+		requested(healthySince(ago(time.Minute)))),
+	decides("then the marks go", Decision{Action: RemoveConditions, Why: CheckDeleting, InFlight: true, Budgeted: true}, goes, marked()),
+	decides("answered by the owner, set by this check", Decision{Action: RemoveConditions, Why: ObserveMode}, observes, marked(refused)),
+	decides("healthy, with a condition of this check", Decision{Action: RemoveConditions, Why: CheckDeleting}, is(well), goes, markedByThis),
+	decides("another check is responsible: the conditions of this one are removed",
+		Decision{Action: RemoveConditions, Why: ManagedByOtherCheck}, coveredBy("MachineHealthCheck/other"), is(well), markedByThis),
+	decides("conditions of another check stay", Decision{Block: Block{Reason: CheckDeleting}, Step: stepA, InFlight: true, Budgeted: true},
+		goes, marked(byOther)),
+	decides("what has nothing needs nothing, and is forgotten", Decision{}, is(leftAlone), remembers(2, ago(-time.Minute))),
+	decides("unless another check needs the memory", Decision{History: History{Failures: 2, NotBefore: ago(-time.Minute)}}, is(well),
+		coveredBy("MachineHealthCheck/other"), remembers(2, ago(-time.Minute))),
 }
 
 func TestPlan_UnwantedTarget_IsCleanedUp(t *testing.T) { decide(t, lettingGo) }
 
 // A move is under way: whatever there is, and whatever would have to go, stays as it is.
 var frozenRows = []row{
-	{
-		why: "a paused check", options: []option{
-			check(func(c *Check) { c.Paused = true }), requested(failed), marked(), ours(ago(time.Hour)), remembers(1, ago(-time.Minute)),
-		},
-		want: underWay(Decision{Block: Block{Reason: Paused}, LeaseUntil: ago(time.Hour), History: History{Failures: 1, NotBefore: ago(-time.Minute)}}),
-	},
-	{
-		why: "also what is not the first step", options: []option{twoSteps, check(func(c *Check) { c.Paused = true }), requested(ofStep(stepB))},
-		want: underWay(Decision{Block: Block{Reason: Paused}, Step: stepB}),
-	},
-	{
-		why: "also one that is about to go", options: []option{
-			check(func(c *Check) { c.Paused, c.Deleting = true, true }), requested(started(time.Hour)),
-		},
-		want: underWay(Decision{Block: Block{Reason: Paused}}),
-	},
-	{
-		why: "and a paused target, of a check that goes", options: []option{
-			is(paused), goes, requested(healthySince(ago(time.Hour))), marked(), ours(ago(time.Hour)), remembers(1, ago(-24*time.Hour)),
-		},
-		want: underWay(Decision{HealthySince: ago(time.Hour), LeaseUntil: ago(time.Hour), History: History{Failures: 1, NotBefore: ago(-24 * time.Hour)}}),
-	},
-	{
-		why: "what has come to its end is not ended, either", options: []option{
-			check(func(c *Check) { c.Paused = true }), target(func(t *Target) { t.History.Tried = stepB }),
-		},
-		want: Decision{Block: Block{Reason: Paused}, History: History{Tried: stepB}},
-	},
+	decides("a paused check",
+		underWay(Decision{Block: Block{Reason: Paused}, LeaseUntil: ago(time.Hour), History: History{Failures: 1, NotBefore: ago(-time.Minute)}}),
+		pausedCheck, requested(failed), marked(), ours(ago(time.Hour)), remembers(1, ago(-time.Minute))),
+	decides("also what is not the first step", underWay(Decision{Block: Block{Reason: Paused}, Step: stepB}), twoSteps, pausedCheck,
+		requested(ofStep(stepB))),
+	decides("also one that is about to go", underWay(Decision{Block: Block{Reason: Paused}}),
+		check(func(c *Check) { c.Paused, c.Deleting = true, true }), requested(started(time.Hour))),
+	decides("and a paused target, of a check that goes",
+		underWay(Decision{HealthySince: ago(time.Hour), LeaseUntil: ago(time.Hour), History: History{Failures: 1, NotBefore: ago(-24 * time.Hour)}}),
+		is(paused), goes, requested(healthySince(ago(time.Hour))), marked(), ours(ago(time.Hour)), remembers(1, ago(-24*time.Hour))),
+	decides("what has come to its end is not ended, either", Decision{Block: Block{Reason: Paused}, History: History{Tried: stepB}},
+		pausedCheck, hasTried(stepB)),
 }
 
 func TestPlan_Paused_KeepsEverything(t *testing.T) { decide(t, frozenRows) }
@@ -156,6 +85,10 @@ type orphanRow struct {
 	writes  []Write
 }
 
+func orphaned(why string, o Orphan, want Decision, writes []Write, options ...option) orphanRow {
+	return orphanRow{why, o, options, want, writes}
+}
+
 // inTheWay completes what is decided about an orphaned target with a request.
 func inTheWay(d Decision) Decision {
 	d.Step, d.Attempt, d.InFlight = stepA, 1, true
@@ -165,134 +98,67 @@ func inTheWay(d Decision) Decision {
 func expected(r *Request) { r.NodeDeletionExpected = true }
 
 var orphans = []orphanRow{
-	{
-		why: "a request for what is not selected any more", orphan: Orphan{Request: lost()},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{why: "is deleted once", orphan: Orphan{Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
-	{
-		why: "a request for a Node that does not exist any more is stopped first, or its remediator may keep it for ever", orphan: Orphan{
-			Gone: true, Request: lost(),
-		},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{
-		why: "also if it is being deleted already", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator},
-	},
-	{why: "once", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, want: inTheWay(Decision{Action: Wait})},
-	{
-		why: "also after a success", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator},
-	},
-	{
-		why: "once", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded, toldToStop)},
-		want: inTheWay(Decision{Action: Wait}),
-	},
-	{
-		why: "a remediator that deletes the Node on its way is waited for", orphan: Orphan{Gone: true, Request: lost(expected)},
-		want: inTheWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
-	},
-	{
-		why: "as long as its step may take", orphan: Orphan{Gone: true, Request: lost(expected, started(10*time.Minute-moment))},
-		want: inTheWay(Decision{Action: Wait, Until: ago(-moment)}),
-	},
-	{
-		why: "to the moment", orphan: Orphan{Gone: true, Request: lost(expected, started(10*time.Minute))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{
-		why: "or as it likes", orphan: Orphan{Gone: true, Request: lost(expected, started(1000*time.Hour))}, options: []option{timeout(0)},
-		want: inTheWay(Decision{Action: Wait}),
-	},
-	{
-		why: "until it has succeeded", orphan: Orphan{Gone: true, Request: lost(expected, succeeded)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{
-		why: "or failed", orphan: Orphan{Gone: true, Request: lost(expected, failed)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{
-		why: "or was stopped", orphan: Orphan{Gone: true, Request: lost(expected, toldToStop)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{DeleteRequest},
-	},
-	{
-		why: "or is being deleted", orphan: Orphan{Gone: true, Request: lost(expected, beingDeleted(time.Minute))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator},
-	},
-	{
-		why: "a check that goes does not wait for it", orphan: Orphan{Gone: true, Request: lost(expected)}, options: []option{goes},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{
-		why: "nor does one that observes", orphan: Orphan{Gone: true, Request: lost(expected)}, options: []option{observes},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{
-		why: "nor one that does not name the step any more", orphan: Orphan{Gone: true, Request: lost(expected)}, options: []option{byOwner},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{
-		why: "a Node that is still there is not waited to go", orphan: Orphan{Request: lost(expected)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{
-		why: "marks on what is not selected any more", orphan: Orphan{Marked: true}, want: Decision{Action: RemoveConditions, Why: NotSelected},
-		writes: []Write{ClearConditions},
-	},
-	{
-		why: "Node does not exist", orphan: Orphan{Marked: true, Gone: true}, want: Decision{Action: RemoveConditions, Why: NodeNotFound},
-		writes: []Write{ClearConditions},
-	},
-	{
-		why: "the request is deleted before the conditions", orphan: Orphan{Marked: true, Request: lost()},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
-	},
-	{
-		why: "paused orphan is not changed", orphan: Orphan{Paused: true, Gone: true, Marked: true, Request: lost()},
-		want: inTheWay(Decision{}),
-	},
-	{
-		why: "and all of them if the check is paused", orphan: Orphan{Gone: true, Marked: true, Request: lost()},
-		options: []option{check(func(c *Check) { c.Paused = true })}, want: inTheWay(Decision{}),
-	},
-	{
-		why: "the Lease is kept as long as the request is there", orphan: Orphan{
-			Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute)),
-		},
-		want: inTheWay(Decision{Action: Wait, LeaseUntil: ago(-time.Minute)}),
-	},
-	{
-		why: "also while that is withdrawn", orphan: Orphan{Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}, Request: lost()},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected, LeaseUntil: ago(-time.Minute)}), writes: []Write{
-			StopRemediator, DeleteRequest,
-		},
-	},
-	{why: "then it is released", orphan: Orphan{Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
-	{
-		why: "after the marks are cleared", orphan: Orphan{Marked: true, Lease: Lease{HeldByThis: true, Until: noon}},
-		want: Decision{Action: RemoveConditions, Why: NotSelected}, writes: []Write{ClearConditions, ReleaseLease},
-	},
-	{why: "Lease of another holder is not released", orphan: Orphan{Lease: Lease{Until: ago(-time.Minute)}}},
-	{
-		why: "nor is it kept", orphan: Orphan{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
-		want: inTheWay(Decision{Action: Wait}),
-	},
-	{
-		why: "nor is any while it is paused", orphan: Orphan{Paused: true, Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}},
-		want: Decision{LeaseUntil: ago(-time.Minute)},
-	},
-	{
-		why: "or while the check is", orphan: Orphan{Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}}, options: []option{check(func(c *Check) { c.Paused = true })},
-		want: Decision{LeaseUntil: ago(-time.Minute)},
-	},
-	{
-		why: "what was noted about its health stays", orphan: Orphan{Request: lost(healthySince(ago(time.Minute)))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected, HealthySince: ago(time.Minute)}), writes: []Write{
-			StopRemediator, DeleteRequest,
-		},
-	},
+	orphaned("a request for what is not selected any more", Orphan{Request: lost()}, inTheWay(withdraws(NotSelected)),
+		[]Write{StopRemediator, DeleteRequest}),
+	orphaned("is deleted once", Orphan{Request: lost(beingDeleted(time.Minute))}, inTheWay(Decision{Action: Wait}), nil),
+	orphaned("a request for a Node that does not exist any more is stopped first, or its remediator may keep it for ever",
+		Orphan{Gone: true, Request: lost()}, inTheWay(withdraws(NodeNotFound)), []Write{StopRemediator, DeleteRequest}),
+	orphaned("also if it is being deleted already", Orphan{Gone: true, Request: lost(beingDeleted(time.Minute))},
+		inTheWay(withdraws(NodeNotFound)), []Write{StopRemediator}),
+	orphaned("once", Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, inTheWay(Decision{Action: Wait}), nil),
+	orphaned("also after a success", Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)},
+		inTheWay(withdraws(NodeNotFound)), []Write{StopRemediator}),
+	orphaned("once", Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded, toldToStop)}, inTheWay(Decision{Action: Wait}),
+		nil),
+	orphaned("a remediator that deletes the Node on its way is waited for", Orphan{Gone: true, Request: lost(expected)},
+		inTheWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}), nil),
+	orphaned("as long as its step may take", Orphan{Gone: true, Request: lost(expected, started(10*time.Minute-moment))},
+		inTheWay(Decision{Action: Wait, Until: ago(-moment)}), nil),
+	orphaned("to the moment", Orphan{Gone: true, Request: lost(expected, started(10*time.Minute))}, inTheWay(withdraws(NodeNotFound)),
+		[]Write{StopRemediator, DeleteRequest}),
+	orphaned("or as it likes", Orphan{Gone: true, Request: lost(expected, started(1000*time.Hour))}, inTheWay(Decision{Action: Wait}), nil,
+		timeout(0)),
+	orphaned("until it has succeeded", Orphan{Gone: true, Request: lost(expected, succeeded)}, inTheWay(withdraws(NodeNotFound)),
+		[]Write{StopRemediator, DeleteRequest}),
+	orphaned("or failed", Orphan{Gone: true, Request: lost(expected, failed)}, inTheWay(withdraws(NodeNotFound)),
+		[]Write{StopRemediator, DeleteRequest}),
+	orphaned("or was stopped", Orphan{Gone: true, Request: lost(expected, toldToStop)}, inTheWay(withdraws(NodeNotFound)),
+		[]Write{DeleteRequest}),
+	orphaned("or is being deleted", Orphan{Gone: true, Request: lost(expected, beingDeleted(time.Minute))}, inTheWay(withdraws(NodeNotFound)),
+		[]Write{StopRemediator}),
+	orphaned("a check that goes does not wait for it", Orphan{Gone: true, Request: lost(expected)}, inTheWay(withdraws(NodeNotFound)),
+		[]Write{StopRemediator, DeleteRequest}, goes),
+	orphaned("nor does one that observes", Orphan{Gone: true, Request: lost(expected)}, inTheWay(withdraws(NodeNotFound)),
+		[]Write{StopRemediator, DeleteRequest}, observes),
+	orphaned("nor one that does not name the step any more", Orphan{Gone: true, Request: lost(expected)}, inTheWay(withdraws(NodeNotFound)),
+		[]Write{StopRemediator, DeleteRequest}, byOwner),
+	orphaned("a Node that is still there is not waited to go", Orphan{Request: lost(expected)}, inTheWay(withdraws(NotSelected)),
+		[]Write{StopRemediator, DeleteRequest}),
+	orphaned("marks on what is not selected any more", Orphan{Marked: true}, Decision{Action: RemoveConditions, Why: NotSelected},
+		[]Write{ClearConditions}),
+	orphaned("Node does not exist", Orphan{Marked: true, Gone: true}, Decision{Action: RemoveConditions, Why: NodeNotFound},
+		[]Write{ClearConditions}),
+	orphaned("the request is deleted before the conditions", Orphan{Marked: true, Request: lost()}, inTheWay(withdraws(NotSelected)),
+		[]Write{StopRemediator, DeleteRequest}),
+	orphaned("paused orphan is not changed", Orphan{Paused: true, Gone: true, Marked: true, Request: lost()}, inTheWay(Decision{}), nil),
+	orphaned("and all of them if the check is paused", Orphan{Gone: true, Marked: true, Request: lost()}, inTheWay(Decision{}), nil,
+		pausedCheck),
+	orphaned("the Lease is kept as long as the request is there",
+		Orphan{Lease: heldByThis(ago(-time.Minute)), Request: lost(beingDeleted(time.Minute))},
+		inTheWay(Decision{Action: Wait, LeaseUntil: ago(-time.Minute)}), nil),
+	orphaned("also while that is withdrawn", Orphan{Lease: heldByThis(ago(-time.Minute)), Request: lost()},
+		inTheWay(Decision{Action: Withdraw, Why: NotSelected, LeaseUntil: ago(-time.Minute)}), []Write{StopRemediator, DeleteRequest}),
+	orphaned("then it is released", Orphan{Lease: heldByThis(ago(-time.Minute))}, Decision{}, []Write{ReleaseLease}),
+	orphaned("after the marks are cleared", Orphan{Marked: true, Lease: heldByThis(noon)},
+		Decision{Action: RemoveConditions, Why: NotSelected}, []Write{ClearConditions, ReleaseLease}),
+	orphaned("Lease of another holder is not released", Orphan{Lease: Lease{Until: ago(-time.Minute)}}, Decision{}, nil),
+	orphaned("nor is it kept", Orphan{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
+		inTheWay(Decision{Action: Wait}), nil),
+	orphaned("nor is any while it is paused", Orphan{Paused: true, Lease: heldByThis(ago(-time.Minute))},
+		Decision{LeaseUntil: ago(-time.Minute)}, nil),
+	orphaned("or while the check is", Orphan{Lease: heldByThis(ago(-time.Minute))}, Decision{LeaseUntil: ago(-time.Minute)}, nil, pausedCheck),
+	orphaned("what was noted about its health stays", Orphan{Request: lost(healthySince(ago(time.Minute)))},
+		inTheWay(Decision{Action: Withdraw, Why: NotSelected, HealthySince: ago(time.Minute)}), []Write{StopRemediator, DeleteRequest}),
 }
 
 func TestPlan_OrphanedTarget_IsCleanedUp(t *testing.T) {

@@ -80,8 +80,8 @@ func TestHistory_StepGivenUp_IsRecordedOnce(t *testing.T) {
 			request: Request{Step: stepB, Attempt: 1}, after: History{Failures: 1, NotBefore: ago(-30 * time.Second)},
 		},
 		{
-			why: "the next steps were removed from the check", before: History{Tried: stepB},
-			request: Request{Step: stepB, Attempt: 1}, after: History{Tried: stepB},
+			why: "the next steps were removed from the check", before: History{Tried: stepB}, request: Request{Step: stepB, Attempt: 1},
+			after: History{Tried: stepB},
 		},
 		{
 			why: "a request from before plays no role any more", before: History{Failures: 3, NotBefore: ago(-time.Second)},
@@ -116,36 +116,19 @@ func TestPlan_History_DeterminesStep(t *testing.T) {
 	}
 	tried := func(l History) option { return target(func(t *Target) { t.History = l }) }
 	decide(t, []row{
-		{why: "without one, the first step of the first attempt", want: makes(stepA, 1, History{})},
-		{
-			why: "the step after the one that was tried", options: []option{tried(History{Tried: stepA})},
-			want: makes(stepB, 1, History{Tried: stepA}),
-		},
-		{
-			why: "after a failure the first step again, as the next attempt", options: []option{remembers(2, noon)},
-			want: makes(stepA, 3, History{Failures: 2, NotBefore: noon}),
-		},
-		{
-			why: "not before its time", options: []option{remembers(2, ago(-moment))},
-			want: Decision{
-				Step: stepA, Until: ago(-moment), History: History{Failures: 2, NotBefore: ago(-moment)},
-				Block: Block{Reason: EscalationExhausted, Until: ago(-moment), Details: Details{Count: 2}},
-			},
-		},
-		{
-			why: "a wait from a clock that was ahead is cut to the longest", options: []option{remembers(2, ago(-1000*time.Hour))},
-			want: Decision{
-				Step: stepA, Until: ago(-10 * time.Minute), History: History{Failures: 2, NotBefore: ago(-10 * time.Minute)},
-				Block: Block{Reason: EscalationExhausted, Until: ago(-10 * time.Minute), Details: Details{Count: 2}},
-			},
-		},
-		{
-			why: "next steps removed: the attempt has failed", options: []option{tried(History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})},
-			want: Decision{
-				Step: stepA, Until: ago(-2 * time.Minute), History: History{Failures: 2, NotBefore: ago(-2 * time.Minute)},
-				Block: Block{Reason: EscalationExhausted, Until: ago(-2 * time.Minute), Details: Details{Count: 2}},
-			},
-		},
-		{why: "no step at all", options: []option{steps()}, want: Decision{Block: Block{Reason: TemplateNotResolved}}},
+		decides("without one, the first step of the first attempt", makes(stepA, 1, History{})),
+		decides("the step after the one that was tried", makes(stepB, 1, History{Tried: stepA}), tried(History{Tried: stepA})),
+		decides("after a failure the first step again, as the next attempt", makes(stepA, 3, History{Failures: 2, NotBefore: noon}),
+			remembers(2, noon)),
+		decides("not before its time",
+			Decision{Step: stepA, Until: ago(-moment), History: History{Failures: 2, NotBefore: ago(-moment)}, Block: Block{Reason: EscalationExhausted, Until: ago(-moment), Details: Details{Count: 2}}},
+			remembers(2, ago(-moment))),
+		decides("a wait from a clock that was ahead is cut to the longest",
+			Decision{Step: stepA, Until: ago(-10 * time.Minute), History: History{Failures: 2, NotBefore: ago(-10 * time.Minute)}, Block: Block{Reason: EscalationExhausted, Until: ago(-10 * time.Minute), Details: Details{Count: 2}}},
+			remembers(2, ago(-1000*time.Hour))),
+		decides("next steps removed: the attempt has failed",
+			Decision{Step: stepA, Until: ago(-2 * time.Minute), History: History{Failures: 2, NotBefore: ago(-2 * time.Minute)}, Block: Block{Reason: EscalationExhausted, Until: ago(-2 * time.Minute), Details: Details{Count: 2}}},
+			tried(History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})),
+		decides("no step at all", Decision{Block: Block{Reason: TemplateNotResolved}}, steps()),
 	}, twoSteps)
 }

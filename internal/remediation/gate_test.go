@@ -94,14 +94,12 @@ func TestGate_Verdicts_AreCounted(t *testing.T) {
 			healthy: 15,
 		},
 		{
-			why: "targets that are not healthy count", limits: upTo("40%"),
-			fleet: fleet{healthy: 15, unhealthy: 1, suspect: 4, undetermined: 6},
-			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 11, false}, healthy: 15,
+			why: "targets that are not healthy count", limits: upTo("40%"), fleet: fleet{healthy: 15, unhealthy: 1, suspect: 4, undetermined: 6},
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 11, false}, healthy: 15,
 		},
 		{
-			why: "healthy targets whose request exists count", limits: upTo("40%"),
-			fleet: fleet{healthy: 7, unhealthy: 2, healthyWith: 1}, gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 4}, 3, true},
-			healthy: 7,
+			why: "healthy targets whose request exists count", limits: upTo("40%"), fleet: fleet{healthy: 7, unhealthy: 2, healthyWith: 1},
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 4}, 3, true}, healthy: 7,
 		},
 		{
 			why: "each target counts once", limits: upTo("40%"),
@@ -156,9 +154,9 @@ func TestGate_Verdicts_AreCounted(t *testing.T) {
 			healthy: 5,
 		},
 		{
-			why: "a range counts unhealthy targets", kind: CountUnhealthy,
-			limits: Limits{Range: &Range{1, 2}, MinHealthy: percent("51%")}, fleet: fleet{healthy: 5, unhealthy: 1, suspect: 4},
-			gate: LimitState{Limit{Field: "unhealthyRange", Value: "[1-2]", Min: 1, Max: 2}, 1, true}, healthy: 5,
+			why: "a range counts unhealthy targets", kind: CountUnhealthy, limits: Limits{Range: &Range{1, 2}, MinHealthy: percent("51%")},
+			fleet: fleet{healthy: 5, unhealthy: 1, suspect: 4},
+			gate:  LimitState{Limit{Field: "unhealthyRange", Value: "[1-2]", Min: 1, Max: 2}, 1, true}, healthy: 5,
 		},
 		{why: "no Nodes at all", kind: CountUnhealthy, limits: upTo("30%"), gate: LimitState{Limit{Field: "maxUnhealthy", Value: "30%"}, 0, true}},
 	}

@@ -22,6 +22,14 @@ type answer struct {
 	seen    Details
 }
 
+func passes(guard Reason, why string, seen Details, options ...option) answer {
+	return answer{why: why, guard: guard, options: options, seen: seen}
+}
+
+func blocks(guard Reason, why string, until time.Time, seen Details, options ...option) answer {
+	return answer{why: why, guard: guard, options: options, held: true, until: until, seen: seen}
+}
+
 func deletingFor(d time.Duration) option { return target(func(t *Target) { t.DeletingSince = ago(d) }) }
 
 func nodeDeletingFor(d time.Duration) option {
@@ -37,121 +45,61 @@ func remembers(failures int, notBefore time.Time) option {
 }
 
 var wholeCheck = []answer{
-	{why: "a check that is not paused acts", guard: Paused},
-	{
-		why: "one that is, or whose Cluster is, does nothing", guard: Paused, options: []option{check(func(c *Check) { c.Paused = true })},
-		held: true,
-	},
-	{why: "a check that is to stay acts", guard: CheckDeleting},
-	{
-		why: "one that is about to go starts nothing", guard: CheckDeleting, options: []option{check(func(c *Check) { c.Deleting = true })},
-		held: true,
-	},
-	{why: "mode Enforce acts", guard: ObserveMode},
-	{why: "mode Observe does nothing", guard: ObserveMode, options: []option{policy(func(p *Policy) { p.Observe = true })}, held: true},
-	{why: "a Cluster that is there is no objection", guard: ClusterNotFound},
-	{
-		why: "one that is not holds everything", guard: ClusterNotFound,
-		options: []option{check(func(c *Check) { c.Cluster = ClusterIsMissing })}, held: true,
-	},
-	{
-		why: "one that is being taken down is still there", guard: ClusterNotFound,
-		options: []option{check(func(c *Check) { c.Cluster = ClusterIsDeleting })},
-	},
-	{why: "a Cluster that is to stay is no objection", guard: ClusterDeleting},
-	{
-		why: "one that is being taken down takes its Machines with it", guard: ClusterDeleting,
-		options: []option{check(func(c *Check) { c.Cluster = ClusterIsDeleting })}, held: true,
-	},
-	{
-		why: "one that does not exist is another story", guard: ClusterDeleting,
-		options: []option{check(func(c *Check) { c.Cluster = ClusterIsMissing })},
-	},
-	{why: "no pause request", guard: PauseRequested},
-	{why: "empty list", guard: PauseRequested, options: []option{check(func(c *Check) { c.PauseRequests = []string{} })}},
-	{
-		why: "two requests: the first by name is reported", guard: PauseRequested, options: []option{check(func(c *Check) { c.PauseRequests = []string{"b: upgrade", "a: holiday"} })},
-		held: true, seen: Details{Cause: "a: holiday", Count: 2},
-	},
+	passes(Paused, "a check that is not paused acts", Details{}),
+	blocks(Paused, "one that is, or whose Cluster is, does nothing", never, Details{}, pausedCheck),
+	passes(CheckDeleting, "a check that is to stay acts", Details{}),
+	blocks(CheckDeleting, "one that is about to go starts nothing", never, Details{}, goes),
+	passes(ObserveMode, "mode Enforce acts", Details{}),
+	blocks(ObserveMode, "mode Observe does nothing", never, Details{}, observes),
+	passes(ClusterNotFound, "a Cluster that is there is no objection", Details{}),
+	blocks(ClusterNotFound, "one that is not holds everything", never, Details{}, clusterIs(ClusterIsMissing)),
+	passes(ClusterNotFound, "one that is being taken down is still there", Details{}, clusterIs(ClusterIsDeleting)),
+	passes(ClusterDeleting, "a Cluster that is to stay is no objection", Details{}),
+	blocks(ClusterDeleting, "one that is being taken down takes its Machines with it", never, Details{}, clusterIs(ClusterIsDeleting)),
+	passes(ClusterDeleting, "one that does not exist is another story", Details{}, clusterIs(ClusterIsMissing)),
+	passes(PauseRequested, "no pause request", Details{}),
+	passes(PauseRequested, "empty list", Details{}, check(func(c *Check) { c.PauseRequests = []string{} })),
+	blocks(PauseRequested, "two requests: the first by name is reported", never, Details{Cause: "a: holiday", Count: 2},
+		check(func(c *Check) { c.PauseRequests = []string{"b: upgrade", "a: holiday"} })),
 }
 
 var wholeCluster = []answer{
-	{why: "a cluster that can be read is no objection", guard: ClusterUnreachable},
-	{
-		why: "one that cannot holds what only it could confirm: a bad Node", guard: ClusterUnreachable, options: []option{unreachable},
-		held: true,
-	},
-	{why: "Node deleted", guard: ClusterUnreachable, options: []option{unreachable, because(health.NodeDeleted)}, held: true},
-	{
-		why: "a Node that has not come", guard: ClusterUnreachable, options: []option{unreachable, because(health.NodeStartupTimeout)},
-		held: true,
-	},
-	{
-		why: "E6: a person's request counts all the same", guard: ClusterUnreachable, options: []option{unreachable, is(wished)},
-		seen: Details{Cause: "HasRemediateAnnotation"},
-	},
-	{
-		why: "but not one that may no longer be on the Node", guard: ClusterUnreachable,
-		options: []option{unreachable, func(x *scene) {
-			x.verdicts[0].Reason = health.HasRemediateAnnotation
-			x.verdicts[0].Findings = []health.Finding{{Rule: health.HasRemediateAnnotation, Met: true, OnNode: true}}
-		}},
-		held: true,
-	},
-	{
-		why: "E6: so does a condition of the Machine", guard: ClusterUnreachable,
-		options: []option{unreachable, because(health.UnhealthyMachine)}, seen: Details{Cause: "UnhealthyMachine"},
-	},
-	{
-		why: "and a Machine that has given up", guard: ClusterUnreachable, options: []option{unreachable, because(health.MachineFailed)},
-		seen: Details{Cause: "MachineFailed"},
-	},
-	{
-		why: "one such cause among others", guard: ClusterUnreachable,
-		options: []option{unreachable, func(x *scene) {
+	passes(ClusterUnreachable, "a cluster that can be read is no objection", Details{}),
+	blocks(ClusterUnreachable, "one that cannot holds what only it could confirm: a bad Node", never, Details{}, unreachable),
+	blocks(ClusterUnreachable, "Node deleted", never, Details{}, unreachable, because(health.NodeDeleted)),
+	blocks(ClusterUnreachable, "a Node that has not come", never, Details{}, unreachable, because(health.NodeStartupTimeout)),
+	passes(ClusterUnreachable, "E6: a person's request counts all the same", Details{Cause: "HasRemediateAnnotation"}, unreachable,
+		is(wished)),
+	blocks(ClusterUnreachable, "but not one that may no longer be on the Node", never, Details{}, unreachable, func(x *scene) {
+		x.verdicts[0].Reason = health.HasRemediateAnnotation
+		x.verdicts[0].Findings = []health.Finding{{Rule: health.HasRemediateAnnotation, Met: true, OnNode: true}}
+	}),
+	passes(ClusterUnreachable, "E6: so does a condition of the Machine", Details{Cause: "UnhealthyMachine"}, unreachable,
+		because(health.UnhealthyMachine)),
+	passes(ClusterUnreachable, "and a Machine that has given up", Details{Cause: "MachineFailed"}, unreachable, because(health.MachineFailed)),
+	passes(ClusterUnreachable, "one such cause among others", Details{Cause: "UnhealthyMachine"}, unreachable,
+		func(x *scene) {
 			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine, Met: true})
-		}},
-		seen: Details{Cause: "UnhealthyMachine"},
-	},
-	{
-		why: "but not one that has not lasted long enough", guard: ClusterUnreachable,
-		options: []option{unreachable, func(x *scene) {
+		}),
+	blocks(ClusterUnreachable, "but not one that has not lasted long enough", never, Details{}, unreachable,
+		func(x *scene) {
 			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine})
-		}},
-		held: true,
-	},
-	{
-		why: "as many unhealthy as the limit allows, to the last one", guard: TooManyUnhealthy, options: []option{
-			limited(2), also(Target{Name: "m2"}, sickFor(time.Hour)),
-		},
-		seen: Details{Cause: "maxUnhealthy=2", Count: 2, Max: 2},
-	},
-	{
-		why: "one more is too many", guard: TooManyUnhealthy, options: []option{limited(1), also(Target{Name: "m2"}, sickFor(time.Hour))},
-		held: true, seen: Details{Cause: "maxUnhealthy=1", Count: 2, Max: 1},
-	},
-	{
-		why: "too few for a range are not too many", guard: TooManyUnhealthy, options: []option{policy(func(p *Policy) { p.Limits.Range = &Range{3, 5} })},
-		seen: Details{Cause: "unhealthyRange=[3-5]", Count: 1, Min: 3, Max: 5},
-	},
-	{
-		why: "but not within it, either", guard: TooFewUnhealthy, options: []option{policy(func(p *Policy) { p.Limits.Range = &Range{2, 5} })},
-		held: true, seen: Details{Cause: "unhealthyRange=[2-5]", Count: 1, Min: 2, Max: 5},
-	},
-	{
-		why: "as many as the range begins with are enough", guard: TooFewUnhealthy, options: []option{policy(func(p *Policy) { p.Limits.Range = &Range{1, 5} })},
-		seen: Details{Cause: "unhealthyRange=[1-5]", Count: 1, Min: 1, Max: 5},
-	},
-	{why: "no storm", guard: InStorm, options: []option{cooldown}},
-	{
-		why: "a storm lasts until it has cooled down", guard: InStorm, options: []option{cooldown, stormy(5*time.Minute - moment)},
-		held: true, until: ago(-moment), seen: Details{Since: ago(time.Hour)},
-	},
-	{why: "to the moment", guard: InStorm, options: []option{cooldown, stormy(5 * time.Minute)}},
-	{
-		why: "too many unhealthy: no end is known", guard: InStorm, options: []option{cooldown, stormy(0), limited(0)},
-		held: true, seen: Details{Since: ago(time.Hour)},
-	},
+		}),
+	passes(TooManyUnhealthy, "as many unhealthy as the limit allows, to the last one", Details{Cause: "maxUnhealthy=2", Count: 2, Max: 2},
+		limited(2), also(Target{Name: "m2"}, sickFor(time.Hour))),
+	blocks(TooManyUnhealthy, "one more is too many", never, Details{Cause: "maxUnhealthy=1", Count: 2, Max: 1}, limited(1),
+		also(Target{Name: "m2"}, sickFor(time.Hour))),
+	passes(TooManyUnhealthy, "too few for a range are not too many", Details{Cause: "unhealthyRange=[3-5]", Count: 1, Min: 3, Max: 5},
+		limitedTo(&Range{3, 5})),
+	blocks(TooFewUnhealthy, "but not within it, either", never, Details{Cause: "unhealthyRange=[2-5]", Count: 1, Min: 2, Max: 5},
+		limitedTo(&Range{2, 5})),
+	passes(TooFewUnhealthy, "as many as the range begins with are enough", Details{Cause: "unhealthyRange=[1-5]", Count: 1, Min: 1, Max: 5},
+		limitedTo(&Range{1, 5})),
+	passes(InStorm, "no storm", Details{}, cooldown),
+	blocks(InStorm, "a storm lasts until it has cooled down", ago(-moment), Details{Since: ago(time.Hour)}, cooldown,
+		stormy(5*time.Minute-moment)),
+	passes(InStorm, "to the moment", Details{}, cooldown, stormy(5*time.Minute)),
+	blocks(InStorm, "too many unhealthy: no end is known", never, Details{Since: ago(time.Hour)}, cooldown, stormy(0), limited(0)),
 }
 
 func unreachable(x *scene)   { x.situation.Check.Unreachable = true }

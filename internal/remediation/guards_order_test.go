@@ -30,20 +30,20 @@ func (o *obstacle) in(byOwner bool) bool {
 
 // The order in which obstacles are reported. It is repeated here, because users see it.
 var obstacles = []obstacle{
-	{Paused, true, true, check(func(c *Check) { c.Paused = true })},
-	{CheckDeleting, true, true, check(func(c *Check) { c.Deleting = true })},
-	{ClusterNotFound, true, true, check(func(c *Check) { c.Cluster = ClusterIsMissing })},
-	{ClusterDeleting, true, true, check(func(c *Check) { c.Cluster = ClusterIsDeleting })},
+	{Paused, true, true, pausedCheck},
+	{CheckDeleting, true, true, goes},
+	{ClusterNotFound, true, true, clusterIs(ClusterIsMissing)},
+	{ClusterDeleting, true, true, clusterIs(ClusterIsDeleting)},
 	{ManagedByOtherCheck, true, true, coveredBy("MachineHealthCheck/other")},
 	{StuckDeleting, true, true, deletingFor(time.Hour)},
 	{Terminating, true, true, deletingFor(time.Minute)},
-	{Excluded, true, true, target(func(t *Target) { t.Excluded = true })},
+	{Excluded, true, true, excluded},
 	{NoRemediatingOwner, false, true, target(func(t *Target) { t.Owner = "" })},
 	{OwnerRefuses, false, true, marked(func(m *OwnerRemediation) { m.Refused, m.Waiting, m.MarkedByThis = true, false, false })},
-	{PauseRequested, true, true, check(func(c *Check) { c.PauseRequests = []string{"an upgrade"} })},
+	{PauseRequested, true, true, pauseRequested},
 	{ClusterUnreachable, true, true, unreachable},
 	{TooManyUnhealthy, true, true, limited(0)},
-	{TooFewUnhealthy, true, true, policy(func(p *Policy) { p.Limits.Range = &Range{5, 9} })},
+	{TooFewUnhealthy, true, true, limitedTo(&Range{5, 9})},
 	{InStorm, true, true, func(x *scene) { cooldown(x); stormy(time.Minute)(x) }},
 	{AnnotationNotRemoved, true, false, func(x *scene) { is(wished)(x); remembers(1, ago(-time.Minute))(x) }},
 	{EscalationExhausted, true, false, func(x *scene) {
@@ -52,14 +52,14 @@ var obstacles = []obstacle{
 	}},
 	{InBackoff, true, false, remembers(1, ago(-time.Minute))},
 	{TemplateNotResolved, true, false, policy(func(p *Policy) { p.Steps[0].Unresolved = true })},
-	{RequestNameConflict, true, false, target(func(t *Target) { t.RequestNameConflict = "for another target" })},
-	{NodeLeaseHeld, true, false, lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-time.Minute)})},
+	{RequestNameConflict, true, false, nameTakenBy("for another target")},
+	{NodeLeaseHeld, true, false, lease(heldUntil(ago(-time.Minute)))},
 	{ControlPlaneBusy, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; busyWith("n9")(x) }},
 	{QuorumUnknown, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; etcd(Etcd{})(x) }},
 	{SingleControlPlane, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; etcd(members(1))(x) }},
 	{QuorumAtRisk, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; etcd(members(3, "n2"))(x) }},
 	{MaxInFlight, true, true, func(x *scene) { slots(1)(x); inFlightToo(false)(x) }},
-	{ObserveMode, true, true, policy(func(p *Policy) { p.Observe = true })},
+	{ObserveMode, true, true, observes},
 }
 
 // external is a control plane with external etcd, so its quorum guards block only where a row wants them to.
@@ -161,7 +161,7 @@ func TestGuards_Answers_AreKept(t *testing.T) {
 		Paused, CheckDeleting, ClusterNotFound, ClusterDeleting, ManagedByOtherCheck, StuckDeleting, Terminating, Excluded,
 		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClusterUnreachable, TooManyUnhealthy, TooFewUnhealthy, InStorm, MaxInFlight, ObserveMode,
 	}))
-	held := usual(remembers(1, noon), target(func(t *Target) { t.Excluded = true })).plan().Decisions[0]
+	held := usual(remembers(1, noon), excluded).plan().Decisions[0]
 	g.Expect(held.Answers).To(HaveLen(8))
 	g.Expect(held.Answers[7]).To(Equal(Answer{Guard: Excluded, Blocks: true}))
 	waited := usual(remembers(1, ago(time.Minute))).plan().Decisions[0]

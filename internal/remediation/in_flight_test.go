@@ -35,17 +35,17 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 		{why: "and not only called so", target: Target{OwnerRemediation: given}, verdict: calledWell, inFlight: true, budgeted: true},
 		{why: "a suspect is not healthy", target: Target{OwnerRemediation: given}, verdict: suspect, inFlight: true, budgeted: true},
 		{
-			why: "what is being deleted for it is not, either", target: Target{OwnerRemediation: given}, verdict: health.Verdict{Reason: health.Deleting},
-			inFlight: true, budgeted: true,
+			why: "what is being deleted for it is not, either", target: Target{OwnerRemediation: given},
+			verdict: health.Verdict{Reason: health.Deleting}, inFlight: true, budgeted: true,
 		},
 		{why: "an owner that cannot frees the place", target: Target{OwnerRemediation: OwnerRemediation{Requested: true, Refused: true}}, verdict: sickFor(time.Hour)},
 		{
-			why: "the marks of a control plane take up no place", target: Target{ControlPlane: true, OwnerRemediation: given}, verdict: sickFor(time.Hour),
-			inFlight: true,
+			why: "the marks of a control plane take up no place", target: Target{ControlPlane: true, OwnerRemediation: given},
+			verdict: sickFor(time.Hour), inFlight: true,
 		},
 		{
-			why:    "a target of another check counts there",
-			target: Target{CoveredBy: "MachineHealthCheck/other", OwnerRemediation: given}, verdict: sickFor(time.Hour),
+			why: "a target of another check counts there", target: Target{CoveredBy: "MachineHealthCheck/other", OwnerRemediation: given},
+			verdict: sickFor(time.Hour),
 		},
 		{
 			why: "request of this check, target of another one", target: Target{CoveredBy: "MachineHealthCheck/other", Request: &Request{}},
@@ -127,29 +127,22 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 			options: []option{is(well), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking},
 		},
 		{
-			why: "and is remembered once", options: []option{
-				byOwner, marked(), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking,
-			},
+			why:      "and is remembered once",
+			options:  []option{byOwner, marked(), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking},
 			inFlight: 1, replacing: []Replacement{{Target: "m1", Owner: owner}}, wakeUp: ago(-29 * time.Minute),
 		},
 		{
-			why: "an owner may go on with one that is healthy again: it is remembered, and takes up no place", options: []option{
-				byOwner, is(well), marked(),
-			},
-			replacing: []Replacement{{Target: "m1", Owner: owner}},
+			why:     "an owner may go on with one that is healthy again: it is remembered, and takes up no place",
+			options: []option{byOwner, is(well), marked()}, replacing: []Replacement{{Target: "m1", Owner: owner}},
 		},
 		{why: "or change its mind", options: []option{byOwner, marked(refused)}, replacing: []Replacement{{Target: "m1", Owner: owner}}},
 		{why: "but not for another check", options: []option{byOwner, marked(byOther), coveredBy("MachineHealthCheck/other")}},
-		{
-			why: "nor before it has been asked", options: []option{byOwner, is(suspect), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true })},
-			wakeUp: ago(-4 * time.Minute),
-		},
+		{why: "nor before it has been asked", options: []option{byOwner, is(suspect), markedByThis}, wakeUp: ago(-4 * time.Minute)},
 		{why: "request exists: no owner remediation", options: []option{requested()}, inFlight: 1, wakeUp: ago(-9 * time.Minute)},
 		{why: "nor are those of a control plane counted", options: []option{byOwner, ofControlPlane, marked()}, wakeUp: ago(-29 * time.Minute)},
 		{
-			why: "all of them in the order of their names", options: []option{
-				is(well), replacing(Replacement{Target: "z", Owner: owner, GoneSince: ago(time.Minute)}, noticed), lacking,
-			},
+			why:      "all of them in the order of their names",
+			options:  []option{is(well), replacing(Replacement{Target: "z", Owner: owner, GoneSince: ago(time.Minute)}, noticed), lacking},
 			inFlight: 2, replacing: []Replacement{noticed, {Target: "z", Owner: owner, GoneSince: ago(time.Minute)}}, wakeUp: ago(-9 * time.Minute),
 		},
 		{
@@ -177,7 +170,7 @@ func TestReplacing_NoMaxInFlight_IsNotRecorded(t *testing.T) {
 	g.Expect(usual(byOwner, slots(1), observes, replacing(before...), lacking).plan().Replacing).To(
 		BeEmpty(), "who only observes does not count, either",
 	)
-	frozen := usual(byOwner, marked(), slots(1), replacing(before...), check(func(c *Check) { c.Paused = true })).plan()
+	frozen := usual(byOwner, marked(), slots(1), replacing(before...), pausedCheck).plan()
 	g.Expect(frozen.Replacing).To(Equal(before))
 	g.Expect(frozen.Counts.InFlight).To(Equal(1))
 }
@@ -227,9 +220,8 @@ func TestCandidates_Order_IsAsListed(t *testing.T) {
 		sick  health.Verdict
 	}{
 		{
-			why: "what is under way before what a person asked for",
-			one: []option{is(sickFor(time.Minute)), called("z"), target(func(t *Target) { t.History.Tried = stepA })}, other: Target{Name: "a"},
-			sick: wished,
+			why: "what is under way before what a person asked for", one: []option{is(sickFor(time.Minute)), called("z"), hasTried(stepA)},
+			other: Target{Name: "a"}, sick: wished,
 		},
 		{
 			why: "what a person asked for before the longest unhealthy",

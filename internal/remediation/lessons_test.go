@@ -14,7 +14,7 @@ import (
 
 func TestPlan_Arguments_AreNotChanged(t *testing.T) {
 	g := NewWithT(t)
-	x := usual(slots(1), check(func(c *Check) { c.Paused = true }))
+	x := usual(slots(1), pausedCheck)
 	x.situation.Replacing = []Replacement{{Target: "b"}, {Target: "a"}}
 	g.Expect(x.plan().Replacing).To(HaveLen(2))
 	g.Expect(x.situation.Replacing[0].Target).To(Equal("b"))
@@ -31,7 +31,7 @@ func TestPlan_CoveredTarget_KeepsItsHistory(t *testing.T) {
 
 func TestStepTimeout_AfterPause_StartsAgain(t *testing.T) {
 	g := NewWithT(t)
-	thawed := func(ago_ time.Duration) option { return check(func(c *Check) { c.UnpausedAt = ago(ago_) }) }
+	thawed := func(ago_ time.Duration) option { return unpausedAt(ago(ago_)) }
 	decide := func(options ...option) Decision { return usual(options...).plan().Decisions[0] }
 	g.Expect(decide(requested(started(time.Hour)), thawed(time.Minute)).Action).To(Equal(Wait))
 	g.Expect(decide(requested(started(time.Hour)), thawed(time.Minute)).Until).To(Equal(ago(-9 * time.Minute)))
@@ -46,7 +46,7 @@ func TestStepTimeout_AfterPause_StartsAgain(t *testing.T) {
 }
 
 func TestOrphan_ClusterNotFound_IsWithdrawn(t *testing.T) {
-	x := usual(orphan(Orphan{Gone: true, Request: lost(expected)}), timeout(0), check(func(c *Check) { c.Cluster = ClusterIsMissing }))
+	x := usual(orphan(Orphan{Gone: true, Request: lost(expected)}), timeout(0), clusterIs(ClusterIsMissing))
 	NewWithT(t).Expect(x.plan().Orphans[0].Action).To(Equal(Withdraw))
 }
 
@@ -80,7 +80,7 @@ func TestPlan_FinalizerKeepsRequest_IsReported(t *testing.T) {
 	g.Expect(usual(lostNode(false)).plan().Kept).To(Equal([]string{"m-2"}))
 	g.Expect(usual(lostNode(true)).plan().Kept).To(BeEmpty())
 	g.Expect(usual(is(paused), late).plan().Kept).To(BeEmpty())
-	g.Expect(usual(late, check(func(c *Check) { c.Paused = true })).plan().Kept).To(BeEmpty())
+	g.Expect(usual(late, pausedCheck).plan().Kept).To(BeEmpty())
 }
 
 func TestPlan_RequestExists_RequestsNoOwnerRemediation(t *testing.T) {
@@ -166,7 +166,7 @@ func TestConclude_NoWatch_Polls(t *testing.T) {
 		usual(ofControlPlane, etcd(Etcd{})),
 		usual(ofControlPlane, etcd(members(1))),
 		usual(ofControlPlane, etcd(members(3, "n2"))),
-		usual(lease(Lease{Used: true, Holder: "node-maintenance", Until: noon.Add(time.Hour)})),
+		usual(lease(heldUntil(noon.Add(time.Hour)))),
 	} {
 		plan := x.plan()
 		reasons = append(reasons, plan.Decisions[0].Block.Reason)

@@ -16,35 +16,21 @@ func TestPlan_UnhealthyTarget_StartsStep(t *testing.T) {
 	makes := underWay(Decision{Action: StartRequest})
 	withLease := func(d time.Duration) Decision { m := makes; m.LeaseUntil = noon.Add(d); return m }
 	decide(t, []row{
-		{why: "a remediator is asked for help", want: makes},
-		{
-			why:     "after the Lease of the Node was taken, for as long as the step may take and a minute",
-			options: []option{lease(Lease{Used: true})}, want: withLease(11 * time.Minute),
-		},
-		{
-			why: "a longer step has a longer Lease", options: []option{lease(Lease{Used: true}), timeout(time.Hour)},
-			want: withLease(61 * time.Minute),
-		},
-		{
-			why: "a step without a timeout is taken for ten minutes", options: []option{lease(Lease{Used: true}), timeout(0)},
-			want: withLease(11 * time.Minute),
-		},
-		{
-			why: "owner remediation of a worker takes a place", options: []option{byOwner},
-			want: Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true, Budgeted: true},
-		},
-		{
-			why: "a Machine of the control plane takes up none", options: []option{byOwner, ofControlPlane},
-			want: Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true},
-		},
-		{why: "a request for one does", options: []option{ofControlPlane}, want: makes},
-		{
-			why: "no Lease is taken for an owner", options: []option{byOwner, lease(Lease{Used: true})},
-			want: Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true, Budgeted: true},
-		},
-		{why: "a suspect has time", options: []option{is(suspect)}, want: Decision{Until: time.Time{}}},
-		{why: "what cannot be read is left alone", options: []option{is(unreadable)}, want: Decision{}},
-		{why: "and so is what people want to be left alone", options: []option{is(leftAlone)}, want: Decision{}},
+		decides("a remediator is asked for help", makes),
+		decides("after the Lease of the Node was taken, for as long as the step may take and a minute", withLease(11*time.Minute),
+			lease(Lease{Used: true})),
+		decides("a longer step has a longer Lease", withLease(61*time.Minute), lease(Lease{Used: true}), timeout(time.Hour)),
+		decides("a step without a timeout is taken for ten minutes", withLease(11*time.Minute), lease(Lease{Used: true}), timeout(0)),
+		decides("owner remediation of a worker takes a place",
+			Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true, Budgeted: true}, byOwner),
+		decides("a Machine of the control plane takes up none", Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true}, byOwner,
+			ofControlPlane),
+		decides("a request for one does", makes, ofControlPlane),
+		decides("no Lease is taken for an owner", Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true, Budgeted: true}, byOwner,
+			lease(Lease{Used: true})),
+		decides("a suspect has time", Decision{Until: time.Time{}}, is(suspect)),
+		decides("what cannot be read is left alone", Decision{}, is(unreadable)),
+		decides("and so is what people want to be left alone", Decision{}, is(leftAlone)),
 	})
 }
 
@@ -104,7 +90,7 @@ func TestPlan_ControlPlane_GoesOneByOne(t *testing.T) {
 	g.Expect(plan.Counts.InFlight).To(BeZero())
 
 	last := steps(Step{ID: stepA}, Step{ID: stepO, Owner: true})
-	plan = usual(ofThree, last, target(func(t *Target) { t.History.Tried = stepA })).plan()
+	plan = usual(ofThree, last, hasTried(stepA)).plan()
 	g.Expect(actions(&plan)).To(Equal([]Action{RequestOwnerRemediation, None, None}), "owner remediation is in flight, too")
 	g.Expect(plan.Decisions[1].Block.Details.Cause).To(Equal("m1"))
 }
@@ -199,7 +185,7 @@ func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 		{why: "a request that will be made", want: true},
 		{why: "a request that is there", options: []option{is(well), requested()}, want: true},
 		{why: "a mark that will be given", options: []option{byOwner}, want: true},
-		{why: "a mark of its own", options: []option{is(well), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true })}, want: true},
+		{why: "a mark of its own", options: []option{is(well), markedByThis}, want: true},
 		{why: "a mark of another", options: []option{byOwner, is(suspect), marked(byOther)}},
 		{why: "a Lease of its own", options: []option{is(well), ours(noon)}, want: true},
 		{why: "a Lease of another", options: []option{is(well), lease(Lease{Used: true, Holder: "node-maintenance"})}},
@@ -242,7 +228,7 @@ func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
 			options: []option{tells, is(suspect), mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}, want: true,
 		},
 		{why: "owner remediation requested, healthy", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true, RequestedByThis: true})}, want: true},
-		{why: "when there is nothing left the name goes", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true})}},
+		{why: "when there is nothing left the name goes", options: []option{tells, is(well), mark(signed)}},
 		{why: "conditions of another check", options: []option{tells, is(well), mark(OwnerRemediation{Unhealthy: true, Requested: true})}},
 		{why: "observes: no new annotation", options: []option{tells, observes}},
 		{
@@ -254,11 +240,8 @@ func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
 			options: []option{tells, observes, requested(beingDeleted(time.Minute)), mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}, want: true,
 		},
 		{why: "then the name goes with the marks", options: []option{tells, observes, mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}},
-		{
-			why:     "who is frozen leaves it as it is",
-			options: []option{tells, is(well), check(func(c *Check) { c.Paused = true }), mark(OwnerRemediation{MarkedByThis: true})}, want: true,
-		},
-		{why: "and signs nothing", options: []option{tells, check(func(c *Check) { c.Paused = true })}},
+		{why: "who is frozen leaves it as it is", options: []option{tells, is(well), pausedCheck, mark(signed)}, want: true},
+		{why: "and signs nothing", options: []option{tells, pausedCheck}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {

@@ -15,63 +15,40 @@ import (
 
 // Its Ready condition has been Unknown for longer than 5m; a Lease that was renewed since gives it 5m more.
 var leasesRenewed = []lookRow{
-	{why: "no Lease is no objection", look: renewed(time.Time{})},
-	{why: "nor is one that was renewed before that", look: renewed(ago(7 * time.Minute))},
-	{why: "or at the same time", look: renewed(ago(6 * time.Minute))},
-	{
-		why: "a moment later, it lives: for one further timeout at most", look: renewed(ago(6*time.Minute - moment)),
-		hold: Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: ago(6*time.Minute - moment)}},
-	},
-	{
-		why: "nor is its owner asked", options: []option{byOwner}, look: renewed(noon),
-		hold: Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
-	},
-	{
-		why: "almost that long", options: []option{is(sickFor(10*time.Minute - moment))}, look: renewed(noon),
-		hold: Block{Reason: LeaseRenewed, Until: ago(-moment), Details: Details{Since: noon}},
-	},
-	{why: "to the moment", options: []option{is(sickFor(10 * time.Minute))}, look: renewed(noon)},
-	{why: "what ends something does not mind", options: []option{requested(failed)}, look: renewed(noon)},
-	{
-		why:     "Ready=False: the Lease does not matter",
-		options: []option{finding(func(f *health.Finding) { f.Status = string(corev1.ConditionFalse) })}, look: renewed(noon),
-	},
-	{
-		why: "nor one with another trouble", options: []option{finding(func(f *health.Finding) { f.Condition = "DiskPressure" })},
-		look: renewed(noon),
-	},
-	{why: "nor a Machine", options: []option{finding(func(f *health.Finding) { f.Rule = health.UnhealthyMachine })}, look: renewed(noon)},
-	{
-		why: "any other cause stands by itself", look: renewed(noon),
-		options: []option{func(x *scene) {
+	confirms("no Lease is no objection", renewed(time.Time{})),
+	confirms("nor is one that was renewed before that", renewed(ago(7*time.Minute))),
+	confirms("or at the same time", renewed(ago(6*time.Minute))),
+	rejects("a moment later, it lives: for one further timeout at most", renewed(ago(6*time.Minute-moment)),
+		Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: ago(6*time.Minute - moment)}}),
+	rejects("nor is its owner asked", renewed(noon), Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
+		byOwner),
+	rejects("almost that long", renewed(noon), Block{Reason: LeaseRenewed, Until: ago(-moment), Details: Details{Since: noon}},
+		is(sickFor(10*time.Minute-moment))),
+	confirms("to the moment", renewed(noon), is(sickFor(10*time.Minute))),
+	confirms("what ends something does not mind", renewed(noon), requested(failed)),
+	confirms("Ready=False: the Lease does not matter", renewed(noon),
+		finding(func(f *health.Finding) { f.Status = string(corev1.ConditionFalse) })),
+	confirms("nor one with another trouble", renewed(noon), finding(func(f *health.Finding) { f.Condition = "DiskPressure" })),
+	confirms("nor a Machine", renewed(noon), finding(func(f *health.Finding) { f.Rule = health.UnhealthyMachine })),
+	confirms("any other cause stands by itself", renewed(noon),
+		func(x *scene) {
 			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine, Met: true})
-		}},
-	},
-	{
-		why: "but not one that has not lasted long enough", look: renewed(noon),
-		options: []option{func(x *scene) {
+		}),
+	rejects("but not one that has not lasted long enough", renewed(noon),
+		Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
+		func(x *scene) {
 			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine})
-		}},
-		hold: Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
-	},
-	{
-		why: "nor does a timeout that is not over", look: renewed(noon),
-		options: []option{func(x *scene) {
-			longer := x.verdicts[0].Findings[0]
-			longer.Met, longer.Due, longer.Lasting = false, longer.Since.Add(time.Hour), time.Hour
-			x.verdicts[0].Findings = append(x.verdicts[0].Findings, longer)
-		}},
-		hold: Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
-	},
-	{
-		why: "of two timeouts the longer counts", look: renewed(noon),
-		options: []option{func(x *scene) {
-			longer := x.verdicts[0].Findings[0]
-			longer.Due, longer.Lasting = longer.Since.Add(time.Minute), time.Hour
-			x.verdicts[0].Findings = append([]health.Finding{longer}, x.verdicts[0].Findings...)
-		}},
-		hold: Block{Reason: LeaseRenewed, Until: ago(-55 * time.Minute), Details: Details{Since: noon}},
-	},
+		}),
+	rejects("nor does a timeout that is not over", renewed(noon), Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}}, func(x *scene) {
+		longer := x.verdicts[0].Findings[0]
+		longer.Met, longer.Due, longer.Lasting = false, longer.Since.Add(time.Hour), time.Hour
+		x.verdicts[0].Findings = append(x.verdicts[0].Findings, longer)
+	}),
+	rejects("of two timeouts the longer counts", renewed(noon), Block{Reason: LeaseRenewed, Until: ago(-55 * time.Minute), Details: Details{Since: noon}}, func(x *scene) {
+		longer := x.verdicts[0].Findings[0]
+		longer.Due, longer.Lasting = longer.Since.Add(time.Minute), time.Hour
+		x.verdicts[0].Findings = append([]health.Finding{longer}, x.verdicts[0].Findings...)
+	}),
 }
 
 // The Lease is read for no other cause. So a missing permission to read Leases does not keep those targets from

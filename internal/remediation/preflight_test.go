@@ -45,6 +45,7 @@ func turnOf(holder string, until time.Time) func(*PreflightCheck) {
 	return func(l *PreflightCheck) { l.ControlPlane.Lease = Lease{Used: true, Holder: holder, Until: until} }
 }
 
+// lookRow is a scene, and a preflight check that confirms or rejects what is planned for it.
 type lookRow struct {
 	why     string
 	options []option
@@ -52,257 +53,153 @@ type lookRow struct {
 	hold    Block
 }
 
+func confirms(why string, look func(*PreflightCheck), options ...option) lookRow {
+	return lookRow{why, options, look, Block{}}
+}
+
+func rejects(why string, look func(*PreflightCheck), hold Block, options ...option) lookRow {
+	return lookRow{why, options, look, hold}
+}
+
+func unchanged(*PreflightCheck)     {}
+func unreadFacts(l *PreflightCheck) { l.Failed = true }
+
 func busy(names ...string) func(*PreflightCheck) {
 	return func(l *PreflightCheck) { l.ControlPlane.Busy = names }
 }
 
 var looks = []lookRow{
-	{why: "what is borne out is done", look: func(*PreflightCheck) {}},
-	{why: "also for an owner", options: []option{byOwner}, look: func(*PreflightCheck) {}},
-	{why: "a pause stops it", look: func(l *PreflightCheck) { l.Paused = true }, hold: Block{Reason: Paused}},
-	{
-		why: "a pause stops whatever would clean up", options: []option{is(well), requested()}, look: func(l *PreflightCheck) { l.Paused = true },
-		hold: Block{Reason: Paused},
-	},
-	{why: "a pause is reported first", look: func(l *PreflightCheck) { l.Paused, l.Failed = true, true }, hold: Block{Reason: Paused}},
-	{
-		why: "what could not be read does not count", look: func(l *PreflightCheck) { l.Failed = true },
-		hold: notConfirmed("the facts could not be read again"),
-	},
-	{
-		why: "nor for what would end", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Failed = true },
-		hold: notConfirmed("the facts could not be read again"),
-	},
-	{
-		why: "nor for what would clean up", options: []option{goes, marked()}, look: func(l *PreflightCheck) { l.Failed = true },
-		hold: notConfirmed("the facts could not be read again"),
-	},
-	{why: "facts that cannot be read again", look: func(l *PreflightCheck) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
-	{
-		why: "a Lease of the kubelet that cannot be read", look: func(l *PreflightCheck) { l.LeaseUnread, l.Cause = true, "not allowed" },
-		hold: notConfirmed("the Lease of its kubelet could not be read: not allowed"),
-	},
-	{
-		why: "requests that cannot be read", look: func(l *PreflightCheck) { l.RequestsUnread, l.Cause = true, "not allowed" },
-		hold: notConfirmed("other remediations of the target could not be read: not allowed"),
-	},
-	{
-		why: "also for an owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.RequestsUnread = true },
-		hold: notConfirmed("other remediations of the target could not be read"),
-	},
-	{why: "what ends something needs no others", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.RequestsUnread = true }},
-	{
-		why: "start, reconcile out of time", look: func(l *PreflightCheck) { l.Late = true },
-		hold: Block{Reason: PreflightPending},
-	},
-	{
-		why: "end, reconcile out of time", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Late = true },
-		hold: Block{Reason: PreflightPending},
-	},
-	{
-		why: "start, limit exceeded", look: func(l *PreflightCheck) {
+	confirms("what is borne out is done", unchanged),
+	confirms("also for an owner", unchanged, byOwner),
+	rejects("a pause stops it", func(l *PreflightCheck) { l.Paused = true }, Block{Reason: Paused}),
+	rejects("a pause stops whatever would clean up", func(l *PreflightCheck) { l.Paused = true }, Block{Reason: Paused}, is(well),
+		requested()),
+	rejects("a pause is reported first", func(l *PreflightCheck) { l.Paused, l.Failed = true, true }, Block{Reason: Paused}),
+	rejects("what could not be read does not count", unreadFacts, notConfirmed("the facts could not be read again")),
+	rejects("nor for what would end", unreadFacts, notConfirmed("the facts could not be read again"), requested(failed)),
+	rejects("nor for what would clean up", unreadFacts, notConfirmed("the facts could not be read again"), goes, marked()),
+	rejects("a Lease of the kubelet that cannot be read", func(l *PreflightCheck) { l.LeaseUnread, l.Cause = true, "not allowed" },
+		notConfirmed("the Lease of its kubelet could not be read: not allowed")),
+	rejects("requests that cannot be read", func(l *PreflightCheck) { l.RequestsUnread, l.Cause = true, "not allowed" },
+		notConfirmed("other remediations of the target could not be read: not allowed")),
+	rejects("also for an owner", func(l *PreflightCheck) { l.RequestsUnread = true },
+		notConfirmed("other remediations of the target could not be read"), byOwner),
+	confirms("what ends something needs no others", func(l *PreflightCheck) { l.RequestsUnread = true }, requested(failed)),
+	rejects("start, reconcile out of time", func(l *PreflightCheck) { l.Late = true }, Block{Reason: PreflightPending}),
+	rejects("end, reconcile out of time", func(l *PreflightCheck) { l.Late = true }, Block{Reason: PreflightPending}, requested(failed)),
+	rejects("start, limit exceeded",
+		func(l *PreflightCheck) {
 			l.LimitState = LimitState{Limit: Limit{Field: "maxUnhealthy", Value: "2", Max: 2}, Unhealthy: 3}
 		},
-		hold: Block{Reason: TooManyUnhealthy, Details: Details{Cause: "maxUnhealthy=2", Count: 3, Max: 2}},
-	},
-	{
-		why: "start, fewer than unhealthyRange", options: []option{byOwner},
-		look: func(l *PreflightCheck) {
+		Block{Reason: TooManyUnhealthy, Details: Details{Cause: "maxUnhealthy=2", Count: 3, Max: 2}}),
+	rejects("start, fewer than unhealthyRange",
+		func(l *PreflightCheck) {
 			l.LimitState = LimitState{Limit: Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}, Unhealthy: 2}
 		},
-		hold: Block{Reason: TooFewUnhealthy, Details: Details{Cause: "unhealthyRange=[3-5]", Count: 2, Min: 3, Max: 5}},
-	},
-	{
-		why: "start, limit reached", look: func(l *PreflightCheck) { l.LimitState = LimitState{Limit: Limit{Min: 2, Max: 2}, Unhealthy: 2} },
-	},
-	{
-		why: "end, limit exceeded", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.LimitState = LimitState{Unhealthy: 1} },
-	},
-	{
-		why: "what could not be written", look: func(l *PreflightCheck) { l.Failed, l.Unwritten, l.Cause = true, true, "Lease a/b: not allowed" },
-		hold: notConfirmed("a required write failed: Lease a/b: not allowed"),
-	},
-	{
-		why: "and why they cannot", look: func(l *PreflightCheck) { l.Failed, l.Cause = true, "not allowed" },
-		hold: notConfirmed("the facts could not be read again: not allowed"),
-	},
-	{
-		why: "a Node that cannot be read again", look: func(l *PreflightCheck) { l.Verdict.Kind, l.Cause = health.Undetermined, "not allowed" },
-		hold: notConfirmed("the Node could not be read again: not allowed"),
-	},
-	{
-		why: "another check than the one that was planned for", look: func(l *PreflightCheck) { l.Changed = true },
-		hold: notConfirmed("the check or its Cluster has changed"),
-	},
-	{
-		why: "also for what would end", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Changed = true },
-		hold: notConfirmed("the check or its Cluster has changed"),
-	},
-	{
-		why: "who is healthy again is not given up", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Verdict = well },
-		hold: notConfirmed("the target is healthy again"),
-	},
-	{
-		why: "who is not healthy any more keeps its request", options: []option{is(well), requested()},
-		look: func(l *PreflightCheck) { l.Verdict = suspect }, hold: notConfirmed("the target is no longer healthy"),
-	},
-	{
-		why:     "who has become unhealthy in between has to be healthy for long enough again",
-		options: []option{is(well), requested(healthySince(noon))},
-		look:    func(l *PreflightCheck) { l.Target.Request = lost(healthySince(noon.Add(moment))) },
-		hold:    notConfirmed("the target was unhealthy in between"),
-	},
-	{
-		why: "request deleted since the plan", options: []option{is(well), requested(healthySince(noon))},
-		look: func(l *PreflightCheck) { l.Target.Request = nil },
-	},
-	{why: "unless it goes for another cause", options: []option{is(well), goes, requested()}, look: func(l *PreflightCheck) { l.Verdict = suspect }},
-	{
-		why: "nor one that is only called healthy, as others are to blame", options: []option{is(well), requested()},
-		look: func(l *PreflightCheck) { l.Verdict = calledWell }, hold: notConfirmed("the target is no longer healthy"),
-	},
-	{
-		why: "who is only called healthy is given up all the same", options: []option{requested(failed)},
-		look: func(l *PreflightCheck) { l.Verdict = calledWell },
-	},
-	{
-		why: "who is unhealthy in another way is still given up", options: []option{requested(failed)},
-		look: func(l *PreflightCheck) { l.Verdict = wished },
-	},
-	{
-		why: "who is healthy again is not remediated", look: func(l *PreflightCheck) { l.Verdict.Kind = health.Healthy },
-		hold: notConfirmed("its health has changed"),
-	},
-	{
-		why: "nor who is only suspect", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Verdict.Kind = health.Suspect },
-		hold: notConfirmed("its health has changed"),
-	},
-	{
-		why: "nor who is unhealthy for another reason", look: func(l *PreflightCheck) { l.Verdict.Reason = health.NodeDeleted },
-		hold: notConfirmed("its health has changed"),
-	},
-	{
-		why: "nor who was healthy in between", look: func(l *PreflightCheck) { l.Verdict.Since = ago(6*time.Minute - moment) },
-		hold: notConfirmed("its health has changed"),
-	},
-	{why: "the same moment is the same", look: func(l *PreflightCheck) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }},
-	{why: "who is being deleted", look: func(l *PreflightCheck) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
-	{
-		why: "whose Node is being deleted", look: func(l *PreflightCheck) { l.Target.NodeDeletingSince = noon },
-		hold: notConfirmed("the target is being deleted"),
-	},
-	{why: "which an owner does not need", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.NodeDeletingSince = noon }},
-	{
-		why: "neither for its owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.DeletingSince = noon },
-		hold: notConfirmed("the target is being deleted"),
-	},
-	{
-		why: "a request that no cache has seen", look: func(l *PreflightCheck) { l.Target.Request = &Request{} },
-		hold: notConfirmed("the target has a remediation request already"),
-	},
-	{
-		why: "attempts that no cache has seen: a failure", look: func(l *PreflightCheck) { l.Target.History.Failures = 1 },
-		hold: notConfirmed("the remediation history has changed"),
-	},
-	{why: "a wait", look: func(l *PreflightCheck) { l.Target.History.NotBefore = noon }, hold: notConfirmed("the remediation history has changed")},
-	{why: "a step", look: func(l *PreflightCheck) { l.Target.History.Tried = stepA }, hold: notConfirmed("the remediation history has changed")},
-	{
-		why: "another check has something for it now", look: func(l *PreflightCheck) { l.Target.CoveredBy = "MachineHealthCheck/other" },
-		hold: notConfirmed("MachineHealthCheck/other is responsible for the target"),
-	},
-	{why: "something announces that it goes", look: leaves, hold: Block{Reason: Terminating, Details: Details{Cause: "a taint"}}},
-	{why: "owner remediation, Machine being deleted", options: []option{byOwner}, look: leaves},
-	{why: "a label keeps it from being remediated now", look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Block{Reason: Excluded}},
-	{why: "also by its owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Block{Reason: Excluded}},
-	{why: "what ends something does not mind a label", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Target.Excluded = true }},
-	{
-		why: "its owner refuses by now", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.OwnerRemediation.Refused = true },
-		hold: Block{Reason: OwnerRefuses, Details: Details{Cause: owner}},
-	},
-	{why: "a remediator is not asked about its owner", look: func(l *PreflightCheck) { l.Target.OwnerRemediation.Refused = true }},
-	{
-		why: "who is unhealthy besides is tried again, whatever was wished", options: []option{is(wished), remembers(1, time.Time{}), alsoSick},
-		look: func(*PreflightCheck) {},
-	},
-	{
-		why: "a wish that was granted is all that is left", options: []option{is(wished), remembers(1, time.Time{}), alsoSick},
-		look: onlyWished, hold: Block{Reason: AnnotationNotRemoved, Details: Details{Count: 1}},
-	},
-	{why: "and all that there was, but it was not granted yet", options: []option{is(wished), alsoSick}, look: onlyWished},
-	{
-		why:     "or is being granted",
-		options: []option{is(wished), alsoSick, twoSteps, target(func(t *Target) { t.History = History{Failures: 1, Tried: stepA} })},
-		look:    onlyWished,
-	},
-	{
-		why: "something else bears the name of its request by now", look: func(l *PreflightCheck) { l.Target.RequestNameConflict = "other" },
-		hold: Block{Reason: RequestNameConflict, Details: Details{Cause: "other"}},
-	},
-	{
-		why: "Lease acquired by another holder since the plan", look: takes(ago(LeaseMargin - moment)),
-		hold: Block{Reason: NodeLeaseHeld, Until: noon.Add(moment), Details: Details{Cause: "other"}},
-	},
-	{why: "and has finished", look: takes(ago(LeaseMargin))},
-	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 1 }},
-	{
-		why: "places that others have taken since", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 2 },
-		hold: Block{Reason: PreflightFailed, Details: Details{Cause: "maxInFlight is reached", Count: 2, Max: 2}},
-	},
-	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *PreflightCheck) { l.Others = 9 }},
-	{why: "no limit", look: func(l *PreflightCheck) { l.Others = 9 }},
-	{why: "who cleans up does not mind, either", options: []option{slots(1), requested(failed)}, look: func(l *PreflightCheck) {
+		Block{Reason: TooFewUnhealthy, Details: Details{Cause: "unhealthyRange=[3-5]", Count: 2, Min: 3, Max: 5}}, byOwner),
+	confirms("start, limit reached", func(l *PreflightCheck) { l.LimitState = LimitState{Limit: Limit{Min: 2, Max: 2}, Unhealthy: 2} }),
+	confirms("end, limit exceeded", func(l *PreflightCheck) { l.LimitState = LimitState{Unhealthy: 1} }, requested(failed)),
+	rejects("what could not be written", func(l *PreflightCheck) { l.Failed, l.Unwritten, l.Cause = true, true, "Lease a/b: not allowed" },
+		notConfirmed("a required write failed: Lease a/b: not allowed")),
+	rejects("and why they cannot", func(l *PreflightCheck) { l.Failed, l.Cause = true, "not allowed" },
+		notConfirmed("the facts could not be read again: not allowed")),
+	rejects("a Node that cannot be read again", func(l *PreflightCheck) { l.Verdict.Kind, l.Cause = health.Undetermined, "not allowed" },
+		notConfirmed("the Node could not be read again: not allowed")),
+	rejects("another check than the one that was planned for", func(l *PreflightCheck) { l.Changed = true },
+		notConfirmed("the check or its Cluster has changed")),
+	rejects("also for what would end", func(l *PreflightCheck) { l.Changed = true }, notConfirmed("the check or its Cluster has changed"),
+		requested(failed)),
+	rejects("who is healthy again is not given up", func(l *PreflightCheck) { l.Verdict = well }, notConfirmed("the target is healthy again"),
+		requested(failed)),
+	rejects("who is not healthy any more keeps its request", func(l *PreflightCheck) { l.Verdict = suspect },
+		notConfirmed("the target is no longer healthy"), is(well), requested()),
+	rejects("who has become unhealthy in between has to be healthy for long enough again",
+		func(l *PreflightCheck) { l.Target.Request = lost(healthySince(noon.Add(moment))) },
+		notConfirmed("the target was unhealthy in between"), is(well), requested(healthySince(noon))),
+	confirms("request deleted since the plan", func(l *PreflightCheck) { l.Target.Request = nil }, is(well), requested(healthySince(noon))),
+	confirms("unless it goes for another cause", func(l *PreflightCheck) { l.Verdict = suspect }, is(well), goes, requested()),
+	rejects("nor one that is only called healthy, as others are to blame", func(l *PreflightCheck) { l.Verdict = calledWell },
+		notConfirmed("the target is no longer healthy"), is(well), requested()),
+	confirms("who is only called healthy is given up all the same", func(l *PreflightCheck) { l.Verdict = calledWell }, requested(failed)),
+	confirms("who is unhealthy in another way is still given up", func(l *PreflightCheck) { l.Verdict = wished }, requested(failed)),
+	rejects("who is healthy again is not remediated", func(l *PreflightCheck) { l.Verdict.Kind = health.Healthy },
+		notConfirmed("its health has changed")),
+	rejects("nor who is only suspect", func(l *PreflightCheck) { l.Verdict.Kind = health.Suspect }, notConfirmed("its health has changed"),
+		byOwner),
+	rejects("nor who is unhealthy for another reason", func(l *PreflightCheck) { l.Verdict.Reason = health.NodeDeleted },
+		notConfirmed("its health has changed")),
+	rejects("nor who was healthy in between", func(l *PreflightCheck) { l.Verdict.Since = ago(6*time.Minute - moment) },
+		notConfirmed("its health has changed")),
+	confirms("the same moment is the same",
+		func(l *PreflightCheck) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }),
+	rejects("who is being deleted", func(l *PreflightCheck) { l.Target.DeletingSince = noon }, notConfirmed("the target is being deleted")),
+	rejects("whose Node is being deleted", func(l *PreflightCheck) { l.Target.NodeDeletingSince = noon },
+		notConfirmed("the target is being deleted")),
+	confirms("which an owner does not need", func(l *PreflightCheck) { l.Target.NodeDeletingSince = noon }, byOwner),
+	rejects("neither for its owner", func(l *PreflightCheck) { l.Target.DeletingSince = noon }, notConfirmed("the target is being deleted"),
+		byOwner),
+	rejects("a request that no cache has seen", func(l *PreflightCheck) { l.Target.Request = &Request{} },
+		notConfirmed("the target has a remediation request already")),
+	rejects("attempts that no cache has seen: a failure", func(l *PreflightCheck) { l.Target.History.Failures = 1 },
+		notConfirmed("the remediation history has changed")),
+	rejects("a wait", func(l *PreflightCheck) { l.Target.History.NotBefore = noon }, notConfirmed("the remediation history has changed")),
+	rejects("a step", func(l *PreflightCheck) { l.Target.History.Tried = stepA }, notConfirmed("the remediation history has changed")),
+	rejects("another check has something for it now", func(l *PreflightCheck) { l.Target.CoveredBy = "MachineHealthCheck/other" },
+		notConfirmed("MachineHealthCheck/other is responsible for the target")),
+	rejects("something announces that it goes", leaves, Block{Reason: Terminating, Details: Details{Cause: "a taint"}}),
+	confirms("owner remediation, Machine being deleted", leaves, byOwner),
+	rejects("a label keeps it from being remediated now", func(l *PreflightCheck) { l.Target.Excluded = true }, Block{Reason: Excluded}),
+	rejects("also by its owner", func(l *PreflightCheck) { l.Target.Excluded = true }, Block{Reason: Excluded}, byOwner),
+	confirms("what ends something does not mind a label", func(l *PreflightCheck) { l.Target.Excluded = true }, requested(failed)),
+	rejects("its owner refuses by now", func(l *PreflightCheck) { l.Target.OwnerRemediation.Refused = true },
+		Block{Reason: OwnerRefuses, Details: Details{Cause: owner}}, byOwner),
+	confirms("a remediator is not asked about its owner", func(l *PreflightCheck) { l.Target.OwnerRemediation.Refused = true }),
+	confirms("who is unhealthy besides is tried again, whatever was wished", unchanged, is(wished), remembers(1, time.Time{}), alsoSick),
+	rejects("a wish that was granted is all that is left", onlyWished, Block{Reason: AnnotationNotRemoved, Details: Details{Count: 1}},
+		is(wished), remembers(1, time.Time{}), alsoSick),
+	confirms("and all that there was, but it was not granted yet", onlyWished, is(wished), alsoSick),
+	confirms("or is being granted", onlyWished, is(wished), alsoSick, twoSteps,
+		target(func(t *Target) { t.History = History{Failures: 1, Tried: stepA} })),
+	rejects("something else bears the name of its request by now", func(l *PreflightCheck) { l.Target.RequestNameConflict = "other" },
+		Block{Reason: RequestNameConflict, Details: Details{Cause: "other"}}),
+	rejects("Lease acquired by another holder since the plan", takes(ago(LeaseMargin-moment)),
+		Block{Reason: NodeLeaseHeld, Until: noon.Add(moment), Details: Details{Cause: "other"}}),
+	confirms("and has finished", takes(ago(LeaseMargin))),
+	confirms("a place is free, to the last one", func(l *PreflightCheck) { l.Others = 1 }, slots(2)),
+	rejects("places that others have taken since", func(l *PreflightCheck) { l.Others = 2 },
+		Block{Reason: PreflightFailed, Details: Details{Cause: "maxInFlight is reached", Count: 2, Max: 2}}, slots(2)),
+	confirms("who needs no place does not mind", func(l *PreflightCheck) { l.Others = 9 }, slots(1), byOwner, ofControlPlane),
+	confirms("no limit", func(l *PreflightCheck) { l.Others = 9 }),
+	confirms("who cleans up does not mind, either", func(l *PreflightCheck) {
 		l.Others = 9
 		l.Target = Target{Request: &Request{}, DeletingSince: noon, CoveredBy: "o"}
-	}},
+	}, slots(1), requested(failed)),
 
-	{why: "control plane, no other member is busy", options: []option{ofControlPlane}, look: busy("n1", "m1")},
-	{
-		why: "control plane, another member is busy", options: []option{ofControlPlane}, look: busy("n2"),
-		hold: Block{Reason: ControlPlaneBusy, Details: Details{Cause: "n2"}},
-	},
-	{
-		why: "another check has its turn", options: []option{ofControlPlane}, look: turnOf("other", noon.Add(moment)),
-		hold: Block{Reason: ControlPlaneBusy, Until: noon.Add(moment), Details: Details{Cause: "other"}},
-	},
-	{why: "and has let it run out", options: []option{ofControlPlane}, look: turnOf("other", noon)},
-	{why: "its owner serialises by itself", options: []option{ofControlPlane, byOwner}, look: busy("n2")},
-	{why: "a worker is no part of it", look: busy("n2")},
-	{
-		why: "its members cannot be found out any more", options: []option{ofControlPlane},
-		look: func(l *PreflightCheck) { l.ControlPlane.Etcd = Etcd{} }, hold: Block{Reason: QuorumUnknown},
-	},
-	{
-		why: "it is the only one left", options: []option{ofControlPlane}, look: func(l *PreflightCheck) { l.ControlPlane.Etcd = members(1) },
-		hold: Block{Reason: SingleControlPlane, Details: Details{Count: 1}},
-	},
-	{
-		why: "label of the control plane removed since the plan", options: []option{ofControlPlane},
-		look: func(l *PreflightCheck) { l.Target.ControlPlane, l.ControlPlane.Etcd = false, members(1) },
-		hold: Block{Reason: SingleControlPlane, Details: Details{Count: 1}},
-	},
-	{
-		why: "one of the others has become unhealthy", options: []option{ofControlPlane},
-		look: func(l *PreflightCheck) { l.ControlPlane.Etcd = members(3, "n2") },
-		hold: Block{Reason: QuorumAtRisk, Details: Details{Count: 1, Min: 2, Max: 3}},
-	},
-	{
-		why: "who ends something takes nothing away", options: []option{ofControlPlane, requested(failed)},
-		look: func(l *PreflightCheck) { l.ControlPlane = ControlPlane{} },
-	},
-	{
-		why: "what is busy is reported before what is at risk", options: []option{ofControlPlane},
-		look: func(l *PreflightCheck) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} },
-		hold: Block{Reason: ControlPlaneBusy, Details: Details{Cause: "n2"}},
-	},
-	{
-		why: "health is reported before all of that", options: []option{ofControlPlane},
-		look: func(l *PreflightCheck) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon },
-		hold: notConfirmed("the target is being deleted"),
-	},
-	{
-		why: "and that before a Lease", options: []option{ofControlPlane, is(sickFor(6 * time.Minute))},
-		look: func(l *PreflightCheck) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Block{Reason: QuorumUnknown},
-	},
+	confirms("control plane, no other member is busy", busy("n1", "m1"), ofControlPlane),
+	rejects("control plane, another member is busy", busy("n2"), Block{Reason: ControlPlaneBusy, Details: Details{Cause: "n2"}},
+		ofControlPlane),
+	rejects("another check has its turn", turnOf("other", noon.Add(moment)),
+		Block{Reason: ControlPlaneBusy, Until: noon.Add(moment), Details: Details{Cause: "other"}}, ofControlPlane),
+	confirms("and has let it run out", turnOf("other", noon), ofControlPlane),
+	confirms("its owner serialises by itself", busy("n2"), ofControlPlane, byOwner),
+	confirms("a worker is no part of it", busy("n2")),
+	rejects("its members cannot be found out any more", func(l *PreflightCheck) { l.ControlPlane.Etcd = Etcd{} }, Block{Reason: QuorumUnknown},
+		ofControlPlane),
+	rejects("it is the only one left", func(l *PreflightCheck) { l.ControlPlane.Etcd = members(1) },
+		Block{Reason: SingleControlPlane, Details: Details{Count: 1}}, ofControlPlane),
+	rejects("label of the control plane removed since the plan",
+		func(l *PreflightCheck) { l.Target.ControlPlane, l.ControlPlane.Etcd = false, members(1) },
+		Block{Reason: SingleControlPlane, Details: Details{Count: 1}}, ofControlPlane),
+	rejects("one of the others has become unhealthy", func(l *PreflightCheck) { l.ControlPlane.Etcd = members(3, "n2") },
+		Block{Reason: QuorumAtRisk, Details: Details{Count: 1, Min: 2, Max: 3}}, ofControlPlane),
+	confirms("who ends something takes nothing away", func(l *PreflightCheck) { l.ControlPlane = ControlPlane{} }, ofControlPlane,
+		requested(failed)),
+	rejects("what is busy is reported before what is at risk", func(l *PreflightCheck) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} },
+		Block{Reason: ControlPlaneBusy, Details: Details{Cause: "n2"}}, ofControlPlane),
+	rejects("health is reported before all of that", func(l *PreflightCheck) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon },
+		notConfirmed("the target is being deleted"), ofControlPlane),
+	rejects("and that before a Lease", func(l *PreflightCheck) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon },
+		Block{Reason: QuorumUnknown}, ofControlPlane, is(sickFor(6*time.Minute))),
 }
 
 func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
@@ -356,7 +253,7 @@ func TestPreflight_Blocked_ChangesNoRecord(t *testing.T) {
 	}))
 	g.Expect(refused.Writes(t1)).To(BeEmpty())
 
-	x = usual(requested(failed, healthySince(ago(time.Minute))), ours(ago(-time.Minute)), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true }))
+	x = usual(requested(failed, healthySince(ago(time.Minute))), ours(ago(-time.Minute)), markedByThis)
 	t1 = &x.situation.Targets[0]
 	plan = x.plan()
 	g.Expect(plan.Decisions[0].Writes(t1)).To(Equal([]Write{WriteHistory, WriteRecovery, StopRemediator, DeleteRequest, RemoveMarkedBy}))
@@ -378,7 +275,7 @@ func TestPreflight_ConfirmedVerdict_IsReported(t *testing.T) {
 		told   bool
 	}{
 		{why: "confirmed verdict, blocked: reported and annotated", look: func(l *PreflightCheck) { l.Target.DeletingSince = noon }, signed: true, told: true},
-		{why: "what could not be read is not", look: func(l *PreflightCheck) { l.Failed = true }},
+		{why: "what could not be read is not", look: unreadFacts},
 		{why: "nor is another health", look: func(l *PreflightCheck) { l.Verdict.Kind = health.Suspect }},
 		{why: "nor another reason", look: func(l *PreflightCheck) { l.Verdict.Reason = health.NodeDeleted }},
 		{why: "nor another time", look: func(l *PreflightCheck) { l.Verdict.Since = noon }},

@@ -77,6 +77,22 @@ func is(v health.Verdict) option         { return func(x *scene) { x.verdicts[0]
 func etcd(e Etcd) option                 { return func(x *scene) { x.situation.ControlPlane.Etcd = e } }
 func steps(all ...Step) option           { return func(x *scene) { x.policy.Steps = all } }
 
+func pausedCheck(x *scene)           { x.situation.Check.Paused = true }
+func excluded(x *scene)              { x.situation.Targets[0].Excluded = true }
+func markedByThis(x *scene)          { x.situation.Targets[0].OwnerRemediation.MarkedByThis = true }
+func hasTried(id StepID) option      { return target(func(t *Target) { t.History.Tried = id }) }
+func nameTakenBy(name string) option { return target(func(t *Target) { t.RequestNameConflict = name }) }
+func mark(m OwnerRemediation) option { return target(func(t *Target) { t.OwnerRemediation = m }) }
+func unpausedAt(at time.Time) option { return check(func(c *Check) { c.UnpausedAt = at }) }
+func limitedTo(r *Range) option      { return policy(func(p *Policy) { p.Limits.Range = r }) }
+func heldUntil(until time.Time) Lease {
+	return Lease{Used: true, Holder: "node-maintenance", Until: until}
+}
+func heldByThis(until time.Time) Lease { return Lease{HeldByThis: true, Until: until} }
+
+// signed is the annotation of this check, without any condition.
+var signed = OwnerRemediation{MarkedByThis: true}
+
 // turn is a Lease of the control plane.
 func turn(l Lease) option { return func(x *scene) { x.situation.ControlPlane.Lease = l } }
 
@@ -189,6 +205,8 @@ type row struct {
 	options []option
 	want    Decision
 }
+
+func decides(why string, want Decision, options ...option) row { return row{why, options, want} }
 
 // decide runs the rows. What the guards were asked on the way, and who signs, is looked at elsewhere.
 func decide(t *testing.T, rows []row, base ...option) {

@@ -56,8 +56,8 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 		},
 		{why: "and none begins", gate: broken, policy: five, check: Check{Unreachable: true}},
 		{
-			why: "renewed connection: the cool-down goes on", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: kept, policy: five,
-			check: Check{Unreachable: true, Renewing: true}, want: Storm{Since: since, CooldownSince: ago(4 * time.Minute)},
+			why: "renewed connection: the cool-down goes on", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: kept,
+			policy: five, check: Check{Unreachable: true, Renewing: true}, want: Storm{Since: since, CooldownSince: ago(4 * time.Minute)},
 		},
 		{
 			why: "but does not end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
@@ -75,8 +75,8 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 		{why: "where all are undetermined", gate: broken, policy: five, check: Check{Reconnecting: true}},
 		{why: "a frozen check notes nothing down: no beginning", gate: broken, policy: five, check: Check{Paused: true}},
 		{
-			why: "and no end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
-			check: Check{Paused: true}, want: Storm{Since: since, CooldownSince: ago(time.Hour)},
+			why: "and no end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five, check: Check{Paused: true},
+			want: Storm{Since: since, CooldownSince: ago(time.Hour)},
 		},
 		{why: "too few unhealthy targets for a range are no storm", gate: LimitState{Limit: Limit{Min: 3, Max: 5}, Unhealthy: 2}, policy: five},
 		{why: "fewer targets than must be healthy are one", gate: LimitState{Limit: Limit{Max: -1}}, policy: five, want: Storm{Since: noon}},

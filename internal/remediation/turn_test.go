@@ -52,13 +52,8 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 			writes: []Write{AcquireControlPlaneLease},
 		},
 		{why: "also at a target that is paused", options: []option{ofControlPlane, turn(halfOver), requested(), is(paused)}},
-		{
-			why:     "also with a check that is paused",
-			options: []option{ofControlPlane, turn(halfOver), requested(), check(func(c *Check) { c.Paused = true })},
-		},
-		{
-			why: "a worker's request does not renew it", options: []option{turn(halfOver), requested()}, released: true,
-		},
+		{why: "also with a check that is paused", options: []option{ofControlPlane, turn(halfOver), requested(), pausedCheck}},
+		{why: "a worker's request does not renew it", options: []option{turn(halfOver), requested()}, released: true},
 		{
 			why: "also while it is being withdrawn", options: []option{ofControlPlane, turn(ourTurn), requested(), is(well)},
 			writes: []Write{DeleteRequest},
@@ -70,18 +65,12 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 		{why: "a worker's request does not need it", options: []option{requested(), turn(ourTurn)}, released: true},
 		{why: "nor does an orphaned target one", options: []option{is(well), turn(ourTurn), orphan(Orphan{Name: "m2", Request: ofCP})}, released: true},
 		{
-			why: "nor an orphaned target mark", options: []option{is(well), turn(ourTurn), orphan(Orphan{Name: "cp-2", ControlPlane: true, Marked: true})},
-			released: true,
+			why:     "nor an orphaned target mark",
+			options: []option{is(well), turn(ourTurn), orphan(Orphan{Name: "cp-2", ControlPlane: true, Marked: true})}, released: true,
 		},
 		{why: "it is released when there is nothing left", options: []option{ofControlPlane, is(well), turn(ourTurn)}, released: true},
-		{
-			why: "also by an observer", options: []option{ofControlPlane, turn(ourTurn), policy(func(p *Policy) { p.Observe = true })},
-			released: true,
-		},
-		{
-			why:     "Lease of another holder",
-			options: []option{ofControlPlane, is(well), turn(Lease{Used: true, Holder: "other", Until: noon})},
-		},
+		{why: "also by an observer", options: []option{ofControlPlane, turn(ourTurn), observes}, released: true},
+		{why: "Lease of another holder", options: []option{ofControlPlane, is(well), turn(Lease{Used: true, Holder: "other", Until: noon})}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -153,11 +142,8 @@ func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 		{why: "once", options: []option{is(gone), noted, requested()}, finalizer: true},
 		{why: "it goes when the Node is back", options: []option{is(well), noted}, want: []Write{WriteNodeGone}},
 		{why: "a pause leaves it", options: []option{is(paused), noted}, finalizer: true},
-		{why: "who observes notes nothing", options: []option{is(gone), policy(func(p *Policy) { p.Observe = true })}},
-		{
-			why: "and takes away what was noted before", options: []option{is(gone), noted, policy(func(p *Policy) { p.Observe = true })},
-			want: []Write{WriteNodeGone},
-		},
+		{why: "who observes notes nothing", options: []option{is(gone), observes}},
+		{why: "and takes away what was noted before", options: []option{is(gone), noted, observes}, want: []Write{WriteNodeGone}},
 		{why: "a check that goes takes it away", options: []option{is(gone), noted, goes}, want: []Write{WriteNodeGone}},
 		{why: "another check that is responsible for it needs it", options: []option{is(gone), noted, coveredBy("other")}},
 		{why: "another check is responsible", options: []option{is(gone), coveredBy("other")}},
@@ -233,7 +219,7 @@ func TestStepTimeout_AfterPauseOfTarget_StartsAgain(t *testing.T) {
 	g.Expect(usual(old, thawed(ago(-moment))).plan().Decisions[0].Action).To(
 		Equal(GiveUp), "one that is still to come is by a clock that was ahead",
 	)
-	both := []option{old, thawed(ago(2 * time.Minute)), check(func(c *Check) { c.UnpausedAt = ago(time.Minute) })}
+	both := []option{old, thawed(ago(2 * time.Minute)), unpausedAt(ago(time.Minute))}
 	g.Expect(usual(both...).plan().Decisions[0].Until).To(Equal(ago(-9*time.Minute)), "the later of both")
 }
 
@@ -242,7 +228,7 @@ func TestUnpauseTime_InFuture_WakesThen(t *testing.T) {
 	soon := ago(-moment)
 	for _, ahead := range []option{
 		target(func(t *Target) { t.UnpausedAt = soon }),
-		check(func(c *Check) { c.UnpausedAt = soon }),
+		unpausedAt(soon),
 	} {
 		x := usual(requested(func(r *Request) { r.Started = ago(time.Hour) }), ahead)
 		NewWithT(t).Expect(x.plan().WakeUp).To(Equal(soon))

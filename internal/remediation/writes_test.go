@@ -10,115 +10,71 @@ import (
 	. "github.com/onsi/gomega"
 )
 
+// writeRow is a decision, and the writes that carry it out.
+type writeRow struct {
+	why      string
+	decision Decision
+	target   Target
+	want     []Write
+}
+
+func writes(why string, decision Decision, target Target, want ...Write) writeRow {
+	return writeRow{why, decision, target, want}
+}
+
 func TestWrites_Decision_AreInOrder(t *testing.T) {
-	tests := []struct {
-		why      string
-		decision Decision
-		target   Target
-		want     []Write
-	}{
-		{why: "nothing for nothing"},
-		{why: "nothing for waiting", decision: Decision{Action: Wait, InFlight: true}, target: Target{Request: lost()}},
-		{why: "a request is made", decision: Decision{Action: StartRequest}, want: []Write{CreateRequest}},
-		{
-			why: "once the Lease is held", decision: Decision{Action: StartRequest, LeaseUntil: ago(-time.Minute)},
-			want: []Write{AcquireLease, CreateRequest},
-		},
-		{
-			why: "and what is remembered was noted, and the marks were signed", decision: Decision{
-				Action: StartRequest, LeaseUntil: ago(-time.Minute), MarkedBy: true, History: History{Failures: 1},
-			},
-			want: []Write{WriteHistory, AcquireLease, SetMarkedBy, CreateRequest},
-		},
-		{why: "a mark is signed before it is set", decision: Decision{Action: RequestOwnerRemediation, MarkedBy: true}, want: []Write{SetMarkedBy, SetOwnerRemediated}},
-		{why: "its time is recorded, too", decision: Decision{Action: RequestOwnerRemediation, MarkedBy: true}, target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}, want: []Write{SetMarkedBy, SetOwnerRemediated}},
-		{why: "annotated already", decision: Decision{MarkedBy: true}, target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}},
-		{why: "reported target is annotated", decision: Decision{MarkedBy: true}, want: []Write{SetMarkedBy}},
-		{why: "a name that nothing stands by goes", target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}, want: []Write{RemoveMarkedBy}},
-		{
-			why: "a step that failed: the note first, then the word to stop, then the deletion", decision: Decision{
-				Action: GiveUp, Why: StepFailed, History: History{Tried: stepA},
-			},
-			target: Target{Request: lost()}, want: []Write{WriteHistory, StopRemediator, DeleteRequest},
-		},
-		{
-			why: "interrupted after the note", decision: Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}},
-			target: Target{Request: lost(), History: History{Tried: stepA}}, want: []Write{StopRemediator, DeleteRequest},
-		},
-		{
-			why: "and after the word", decision: Decision{Action: GiveUp, Why: StepTimedOut}, target: Target{Request: lost(toldToStop)},
-			want: []Write{DeleteRequest},
-		},
-		{
-			why: "succeeded request: no timed-out annotation", decision: Decision{Action: GiveUp, Why: StepTimedOut},
-			target: Target{Request: lost(succeeded)}, want: []Write{DeleteRequest},
-		},
-		{
-			why: "nor is what has come to a good end", decision: Decision{Action: Withdraw, Why: Recovered}, target: Target{Request: lost()},
-			want: []Write{DeleteRequest},
-		},
-		{
-			why: "but what is withdrawn for any other cause", decision: Decision{Action: Withdraw, Why: StepChanged},
-			target: Target{Request: lost()}, want: []Write{StopRemediator, DeleteRequest},
-		},
-		{
-			why: "request being deleted: only annotated", decision: Decision{Action: Withdraw, Why: CheckDeleting},
-			target: Target{Request: lost(beingDeleted(time.Minute))}, want: []Write{StopRemediator},
-		},
-		{
-			why: "a mark is canceled, and the name stays", decision: Decision{Action: CancelOwnerRemediation, MarkedBy: true},
-			target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}, want: []Write{RemoveOwnerRemediated},
-		},
-		{
-			why: "conditions and annotation are removed", decision: Decision{Action: RemoveConditions}, target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}},
-			want: []Write{ClearConditions},
-		},
-		{
-			why: "a recovery is noted", decision: Decision{Action: Wait, HealthySince: noon}, target: Target{Request: lost()},
-			want: []Write{WriteRecovery},
-		},
-		{
-			why: "and so is a relapse", decision: Decision{Action: Wait}, target: Target{Request: lost(healthySince(noon))},
-			want: []Write{WriteRecovery},
-		},
-		{
-			why: "once", decision: Decision{Action: Wait, HealthySince: noon.In(time.FixedZone("elsewhere", 3600))},
-			target: Target{Request: lost(healthySince(noon))},
-		},
-		{why: "without a request there is nowhere to note it", decision: Decision{HealthySince: noon}},
-		{why: "a failure is noted", decision: Decision{History: History{Failures: 1}}, want: []Write{WriteHistory}},
-		{why: "and so is a wait", decision: Decision{History: History{NotBefore: noon}}, want: []Write{WriteHistory}},
-		{
-			why: "and a step", decision: Decision{History: History{Tried: stepB}}, target: Target{History: History{Tried: stepA}},
-			want: []Write{WriteHistory},
-		},
-		{
-			why: "the same moment is no change", decision: Decision{History: History{NotBefore: noon.In(time.FixedZone("elsewhere", 3600))}},
-			target: Target{History: History{NotBefore: noon}},
-		},
-		{
-			why: "a Lease is renewed", decision: Decision{Action: Wait, LeaseUntil: ago(-moment)},
-			target: Target{Request: lost(), Lease: Lease{HeldByThis: true, Until: noon}}, want: []Write{AcquireLease},
-		},
-		{
-			why: "but not without need", decision: Decision{Action: Wait, LeaseUntil: noon},
-			target: Target{Request: lost(), Lease: Lease{HeldByThis: true, Until: noon}},
-		},
-		{
-			why:      "expired Lease of another holder: acquired",
-			decision: Decision{Action: StartRequest, LeaseUntil: noon}, target: Target{Lease: Lease{Until: noon}},
-			want: []Write{AcquireLease, CreateRequest},
-		},
-		{
-			why: "what is not needed any more is released, at last", decision: Decision{Action: RemoveConditions},
-			target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}, Lease: Lease{HeldByThis: true, Until: noon}}, want: []Write{ClearConditions, ReleaseLease},
-		},
-		{why: "unread Node: keeps its history", decision: Decision{DropConfirmation: true}, target: Target{Unread: true, History: History{Failures: 1}}},
-		{
-			why: "a failed step is recorded before it ends", decision: Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}},
-			target: Target{Unread: true, Request: lost()}, want: []Write{WriteHistory, StopRemediator, DeleteRequest},
-		},
-		{why: "Lease of another holder: not released", target: Target{Lease: Lease{Until: noon}}},
+	tests := []writeRow{
+		writes("nothing for nothing", Decision{}, Target{}),
+		writes("nothing for waiting", Decision{Action: Wait, InFlight: true}, Target{Request: lost()}),
+		writes("a request is made", Decision{Action: StartRequest}, Target{}, CreateRequest),
+		writes("once the Lease is held", Decision{Action: StartRequest, LeaseUntil: ago(-time.Minute)}, Target{}, AcquireLease, CreateRequest),
+		writes("and what is remembered was noted, and the marks were signed",
+			Decision{Action: StartRequest, LeaseUntil: ago(-time.Minute), MarkedBy: true, History: History{Failures: 1}}, Target{}, WriteHistory,
+			AcquireLease, SetMarkedBy, CreateRequest),
+		writes("a mark is signed before it is set", Decision{Action: RequestOwnerRemediation, MarkedBy: true}, Target{}, SetMarkedBy,
+			SetOwnerRemediated),
+		writes("its time is recorded, too", Decision{Action: RequestOwnerRemediation, MarkedBy: true}, Target{OwnerRemediation: signed},
+			SetMarkedBy, SetOwnerRemediated),
+		writes("annotated already", Decision{MarkedBy: true}, Target{OwnerRemediation: signed}),
+		writes("reported target is annotated", Decision{MarkedBy: true}, Target{}, SetMarkedBy),
+		writes("a name that nothing stands by goes", Decision{}, Target{OwnerRemediation: signed}, RemoveMarkedBy),
+		writes("a step that failed: the note first, then the word to stop, then the deletion",
+			Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}}, Target{Request: lost()}, WriteHistory, StopRemediator,
+			DeleteRequest),
+		writes("interrupted after the note", Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}},
+			Target{Request: lost(), History: History{Tried: stepA}}, StopRemediator, DeleteRequest),
+		writes("and after the word", Decision{Action: GiveUp, Why: StepTimedOut}, Target{Request: lost(toldToStop)}, DeleteRequest),
+		writes("succeeded request: no timed-out annotation", Decision{Action: GiveUp, Why: StepTimedOut}, Target{Request: lost(succeeded)},
+			DeleteRequest),
+		writes("nor is what has come to a good end", Decision{Action: Withdraw, Why: Recovered}, Target{Request: lost()}, DeleteRequest),
+		writes("but what is withdrawn for any other cause", Decision{Action: Withdraw, Why: StepChanged}, Target{Request: lost()}, StopRemediator,
+			DeleteRequest),
+		writes("request being deleted: only annotated", Decision{Action: Withdraw, Why: CheckDeleting},
+			Target{Request: lost(beingDeleted(time.Minute))}, StopRemediator),
+		writes("a mark is canceled, and the name stays", Decision{Action: CancelOwnerRemediation, MarkedBy: true},
+			Target{OwnerRemediation: signed}, RemoveOwnerRemediated),
+		writes("conditions and annotation are removed", Decision{Action: RemoveConditions}, Target{OwnerRemediation: signed}, ClearConditions),
+		writes("a recovery is noted", Decision{Action: Wait, HealthySince: noon}, Target{Request: lost()}, WriteRecovery),
+		writes("and so is a relapse", Decision{Action: Wait}, Target{Request: lost(healthySince(noon))}, WriteRecovery),
+		writes("once", Decision{Action: Wait, HealthySince: noon.In(time.FixedZone("elsewhere", 3600))},
+			Target{Request: lost(healthySince(noon))}),
+		writes("without a request there is nowhere to note it", Decision{HealthySince: noon}, Target{}),
+		writes("a failure is noted", Decision{History: History{Failures: 1}}, Target{}, WriteHistory),
+		writes("and so is a wait", Decision{History: History{NotBefore: noon}}, Target{}, WriteHistory),
+		writes("and a step", Decision{History: History{Tried: stepB}}, Target{History: History{Tried: stepA}}, WriteHistory),
+		writes("the same moment is no change", Decision{History: History{NotBefore: noon.In(time.FixedZone("elsewhere", 3600))}},
+			Target{History: History{NotBefore: noon}}),
+		writes("a Lease is renewed", Decision{Action: Wait, LeaseUntil: ago(-moment)}, Target{Request: lost(), Lease: heldByThis(noon)},
+			AcquireLease),
+		writes("but not without need", Decision{Action: Wait, LeaseUntil: noon}, Target{Request: lost(), Lease: heldByThis(noon)}),
+		writes("expired Lease of another holder: acquired", Decision{Action: StartRequest, LeaseUntil: noon},
+			Target{Lease: Lease{Until: noon}}, AcquireLease, CreateRequest),
+		writes("what is not needed any more is released, at last", Decision{Action: RemoveConditions},
+			Target{OwnerRemediation: signed, Lease: heldByThis(noon)}, ClearConditions, ReleaseLease),
+		writes("unread Node: keeps its history", Decision{DropConfirmation: true}, Target{Unread: true, History: History{Failures: 1}}),
+		writes("a failed step is recorded before it ends", Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}},
+			Target{Unread: true, Request: lost()}, WriteHistory, StopRemediator, DeleteRequest),
+		writes("Lease of another holder: not released", Decision{}, Target{Lease: Lease{Until: noon}}),
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
