@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"cmp"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -24,48 +25,28 @@ const (
 
 func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
 	tooMany := remediation.LimitState{Limit: remediation.Limit{Field: "maxUnhealthy", Max: 2}, Unhealthy: 3}
-	tests := []struct {
-		name           string
-		gate           remediation.LimitState
-		check          remediation.Check
-		unhealthyRange string
+	type row struct {
+		name  string
+		gate  remediation.LimitState
+		check remediation.Check
 		// own is the reason of Remedy's RemediationAllowed; empty if it is True.
-		own, wantReason, wantMessage, wantReady string
-	}{
-		{
-			name: "allowed", gate: remediation.LimitState{Allowed: true},
-			wantReason: remedyv1.RemediationAllowedReason, wantReady: remedyv1.ReadyReason,
-		},
-		{
-			name: "maxUnhealthy", gate: tooMany, own: remedyv1.TooManyUnhealthyReason, wantReason: remedyv1.TooManyUnhealthyReason,
-			wantMessage: exceeds, wantReady: remedyv1.TooManyUnhealthyReason,
-		},
-		{
-			name: "below the range", gate: remediation.LimitState{Limit: remediation.Limit{Field: "unhealthyRange", Min: 4, Max: 5}},
-			unhealthyRange: "[4-5]", own: remedyv1.TooFewUnhealthyReason, wantReason: remedyv1.TooManyUnhealthyReason, wantMessage: outside,
-			wantReady: remedyv1.TooFewUnhealthyReason,
-		},
-		{
-			name: "invalid range", gate: remediation.LimitState{Limit: remediation.Limit{Field: "unhealthyRange", Min: 1}}, unhealthyRange: "[5-4]",
-			own: remedyv1.LimitIsZeroReason, wantReady: remedyv1.LimitIsZeroReason,
-		},
-		{
-			name: "unreachable", gate: tooMany, check: remediation.Check{Unreachable: true}, own: remedyv1.ClusterUnreachableReason,
-			wantReady: remedyv1.ClusterUnreachableReason,
-		},
-		{
-			name: "reconnecting", gate: tooMany, check: remediation.Check{Reconnecting: true}, own: remedyv1.TooManyUnhealthyReason,
-			wantReady: remedyv1.TooManyUnhealthyReason,
-		},
-		{
-			name: "Cluster not found", gate: tooMany, check: remediation.Check{Cluster: remediation.ClusterIsMissing},
-			own: remedyv1.ClusterNotFoundReason, wantReady: remedyv1.ClusterNotFoundReason,
-		},
-		{
-			name: "Cluster being deleted", gate: remediation.LimitState{Allowed: true}, own: remedyv1.ClusterDeletingReason,
-			wantReason: remedyv1.RemediationAllowedReason, wantReady: remedyv1.ClusterDeletingReason,
-		},
-		{name: "paused", gate: tooMany, check: remediation.Check{Paused: true}, own: remedyv1.PausedReason, wantReady: remedyv1.PausedReason},
+		own, unhealthyRange, wantReason, wantMessage string
+	}
+	allowed := remediation.LimitState{Allowed: true}
+	ranged := func(least, most int) remediation.LimitState {
+		return remediation.LimitState{Limit: remediation.Limit{Field: "unhealthyRange", Min: least, Max: most}}
+	}
+	missing := remediation.Check{Cluster: remediation.ClusterIsMissing}
+	tests := []row{
+		{"allowed", allowed, remediation.Check{}, "", "", remedyv1.RemediationAllowedReason, ""},
+		{"maxUnhealthy", tooMany, remediation.Check{}, remedyv1.TooManyUnhealthyReason, "", remedyv1.TooManyUnhealthyReason, exceeds},
+		{"below the range", ranged(4, 5), remediation.Check{}, remedyv1.TooFewUnhealthyReason, "[4-5]", remedyv1.TooManyUnhealthyReason, outside},
+		{"invalid range", ranged(1, 0), remediation.Check{}, remedyv1.LimitIsZeroReason, "[5-4]", "", ""},
+		{"unreachable", tooMany, remediation.Check{Unreachable: true}, remedyv1.ClusterUnreachableReason, "", "", ""},
+		{"reconnecting", tooMany, remediation.Check{Reconnecting: true}, remedyv1.TooManyUnhealthyReason, "", "", ""},
+		{"Cluster not found", tooMany, missing, remedyv1.ClusterNotFoundReason, "", "", ""},
+		{"Cluster being deleted", allowed, remediation.Check{}, remedyv1.ClusterDeletingReason, "", remedyv1.RemediationAllowedReason, ""},
+		{"paused", tooMany, remediation.Check{Paused: true}, remedyv1.PausedReason, "", "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -86,7 +67,7 @@ func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
 			}
 			got := InTreeConditions(own, p, "40%", test.unhealthyRange)
 			ready := meta.FindStatusCondition(got, remedyv1.ReadyCondition)
-			g.Expect(ready.Reason).To(Equal(test.wantReady))
+			g.Expect(ready.Reason).To(Equal(cmp.Or(test.own, remedyv1.ReadyReason)))
 			if test.own != "" && test.own != test.wantReason {
 				g.Expect(ready.Message).To(Equal("Blocked"), "RemediationAllowed does not report it")
 			}

@@ -29,55 +29,43 @@ func TestForMachine_Unhealthy_MatchesClusterAPI(t *testing.T) {
 	manual := met(health.HasRemediateAnnotation, health.Finding{})
 	manual.Findings = append(manual.Findings, ready)
 	both := &health.Verdict{Kind: health.Unhealthy, Reason: health.UnhealthyMachine, Findings: []health.Finding{infrastructure, ready}}
-	tests := []struct {
+	type row struct {
 		why                        string
 		verdict                    *health.Verdict
 		reason, deprecated         string
 		message, deprecatedMessage string
-	}{
-		{
-			"annotation", met(health.HasRemediateAnnotation, health.Finding{}),
-			clusterv1.MachineHealthCheckHasRemediateAnnotationReason, clusterv1.HasRemediateMachineAnnotationV1Beta1Reason,
+	}
+	fails := func(why string, verdict *health.Verdict, reason, deprecated, message, deprecatedMessage string) row {
+		return row{why, verdict, reason, deprecated, message, deprecatedMessage}
+	}
+	tests := []row{
+		fails("annotation", met(health.HasRemediateAnnotation, health.Finding{}), clusterv1.MachineHealthCheckHasRemediateAnnotationReason,
+			clusterv1.HasRemediateMachineAnnotationV1Beta1Reason,
 			"Health check failed: marked for remediation via cluster.x-k8s.io/remediate-machine annotation",
-			"Marked for remediation via remediate-machine annotation",
-		},
-		{
-			"annotation and another cause", manual,
-			clusterv1.MachineHealthCheckHasRemediateAnnotationReason, clusterv1.HasRemediateMachineAnnotationV1Beta1Reason,
-			"Health check failed:\n  * marked for remediation via cluster.x-k8s.io/remediate-machine annotation\n  * Condition Ready on Node is " +
+			"Marked for remediation via remediate-machine annotation"),
+		fails("annotation and another cause", manual, clusterv1.MachineHealthCheckHasRemediateAnnotationReason,
+			clusterv1.HasRemediateMachineAnnotationV1Beta1Reason,
+			"Health check failed:\n  * marked for remediation via cluster.x-k8s.io/remediate-machine annotation\n  * Condition Ready on Node is "+
 				"reporting status Unknown with reason NodeStatusUnknown for more than 5m0s",
-			"Marked for remediation via cluster.x-k8s.io/remediate-machine annotation; Condition Ready on Node is reporting status Unknown with " +
-				"reason NodeStatusUnknown for more than 5m0s",
-		},
-		{
-			"condition of the Node", met(health.UnhealthyNode, ready),
-			clusterv1.MachineHealthCheckUnhealthyNodeReason, clusterv1.UnhealthyNodeConditionV1Beta1Reason,
+			"Marked for remediation via cluster.x-k8s.io/remediate-machine annotation; Condition Ready on Node is reporting status Unknown with "+
+				"reason NodeStatusUnknown for more than 5m0s"),
+		fails("condition of the Node", met(health.UnhealthyNode, ready), clusterv1.MachineHealthCheckUnhealthyNodeReason,
+			clusterv1.UnhealthyNodeConditionV1Beta1Reason,
 			"Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s",
-			"Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s",
-		},
-		{
-			"conditions of both", both, clusterv1.MachineHealthCheckUnhealthyMachineReason, clusterv1.UnhealthyMachineConditionV1Beta1Reason,
-			"Health check failed:\n  * Condition InfrastructureReady on Machine is reporting status False with reason NotReady for more than " +
-				"1m0s\n" +
-				"  * Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s",
-			"Condition InfrastructureReady on Machine is reporting status False with reason NotReady for more than 1m0s; " +
-				"Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s",
-		},
-		{
-			"deleted Node: no message in v1beta1", met(health.NodeDeleted, health.Finding{}),
-			clusterv1.MachineHealthCheckNodeDeletedReason, clusterv1.NodeNotFoundV1Beta1Reason, "Health check failed:\n  * Node n has been " +
-				"deleted", "",
-		},
-		{
-			"startup timeout", met(health.NodeStartupTimeout, health.Finding{Lasting: 10 * time.Minute}),
+			"Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s"),
+		fails("conditions of both", both, clusterv1.MachineHealthCheckUnhealthyMachineReason, clusterv1.UnhealthyMachineConditionV1Beta1Reason,
+			"Health check failed:\n  * Condition InfrastructureReady on Machine is reporting status False with reason NotReady for more than "+
+				"1m0s\n  * Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s",
+			"Condition InfrastructureReady on Machine is reporting status False with reason NotReady for more than 1m0s; Condition Ready on Node "+
+				"is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s"),
+		fails("deleted Node: no message in v1beta1", met(health.NodeDeleted, health.Finding{}), clusterv1.MachineHealthCheckNodeDeletedReason,
+			clusterv1.NodeNotFoundV1Beta1Reason, "Health check failed:\n  * Node n has been deleted", ""),
+		fails("startup timeout", met(health.NodeStartupTimeout, health.Finding{Lasting: 10 * time.Minute}),
 			clusterv1.MachineHealthCheckNodeStartupTimeoutReason, clusterv1.NodeStartupTimeoutV1Beta1Reason,
-			"Health check failed:\n  * Node failed to report startup in 10m0s", "Node failed to report startup in 10m0s",
-		},
-		{
-			"failed Machine: not in Cluster API", met(health.MachineFailed, health.Finding{Cause: "CreateError"}),
-			"MachineFailed", clusterv1.MachineHasFailureV1Beta1Reason,
-			"Health check failed:\n  * Machine has failed: CreateError", "Machine has failed: CreateError",
-		},
+			"Health check failed:\n  * Node failed to report startup in 10m0s", "Node failed to report startup in 10m0s"),
+		fails("failed Machine: not in Cluster API", met(health.MachineFailed, health.Finding{Cause: "CreateError"}), "MachineFailed",
+			clusterv1.MachineHasFailureV1Beta1Reason, "Health check failed:\n  * Machine has failed: CreateError",
+			"Machine has failed: CreateError"),
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {

@@ -17,6 +17,9 @@ import (
 
 var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 
+// never is no time.
+var never time.Time
+
 func ago(d time.Duration) time.Time { return noon.Add(-d) }
 
 func met(rule health.Reason, f health.Finding) *health.Verdict {
@@ -44,77 +47,57 @@ func TestVerdictSentence_Verdicts_NameAllCauses(t *testing.T) {
 		Cause: "KubeletNotReady", Lasting: 5 * time.Minute,
 	},
 		health.Finding{Rule: health.UnhealthyNode, Condition: "DiskPressure", Status: "True", Due: noon})
-	tests := []struct {
+	type row struct {
 		why     string
 		verdict *health.Verdict
 		says    string
-	}{
-		{"healthy", &health.Verdict{Kind: health.Healthy}, ""},
-		{
-			"annotation", met(health.HasRemediateAnnotation, health.Finding{}),
-			"Marked for remediation via cluster.x-k8s.io/remediate-machine annotation",
-		},
-		{
-			"annotation of a Node", met(health.HasRemediateAnnotation, health.Finding{OnNode: true}),
-			"Marked for remediation via remedy.cluster.x-k8s.io/remediate-node annotation",
-		},
-		{"failed Machine", met(health.MachineFailed, health.Finding{Cause: "CreateError"}), "Machine has failed: CreateError"},
-		{
-			"control characters", met(health.MachineFailed, health.Finding{Cause: "no\n\n  * quota\x00 \u202eleft"}),
-			"Machine has failed: no * quota left",
-		},
-		{"failure without message", met(health.MachineFailed, health.Finding{Cause: "\n"}), "Machine has failed: failureMessage is empty"},
-		{
-			"condition of the Node", met(health.UnhealthyNode, ready),
-			"Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s",
-		},
-		{
-			"condition without reason", met(health.UnhealthyMachine, health.Finding{Condition: "Ready", Status: "False"}),
-			"Condition Ready on Machine is reporting status False for more than 0s",
-		},
-		{
-			"pending condition of the Node", due(health.UnhealthyNode, ready),
-			"Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown since 2026-03-14T11:58:00Z; the target becomes " +
-				"unhealthy at 2026-03-14T12:03:00Z",
-		},
-		{
-			"pending condition of the Machine", due(health.UnhealthyMachine, health.Finding{Condition: "Ready", Status: "False", Due: noon}),
-			"Condition Ready on Machine is reporting status False; the target becomes unhealthy at 2026-03-14T12:00:00Z",
-		},
-		{"deleted Node", met(health.NodeDeleted, health.Finding{}), "Node n has been deleted"},
-		{"Node deleted for a while", met(health.NodeDeleted, health.Finding{Lasting: time.Minute}), "Node n has been deleted for more than 1m0s"},
-		{
-			"pending deleted Node", due(health.NodeDeleted, health.Finding{Since: ago(time.Minute), Due: noon}),
-			"Node n has been missing since 2026-03-14T11:59:00Z; the target becomes unhealthy at 2026-03-14T12:00:00Z",
-		},
-		{"startup timeout", met(health.NodeStartupTimeout, health.Finding{Lasting: 10 * time.Minute}), "Node failed to report startup in 10m0s"},
-		{
-			"pending startup timeout", due(health.NodeStartupTimeout, health.Finding{Due: noon}),
-			"Node has not joined yet; the target becomes unhealthy at 2026-03-14T12:00:00Z",
-		},
-		{
-			"two causes and a pending one", two,
-			"Condition InfrastructureReady on Machine is reporting status False for more than 1m0s; Condition Ready on Node is reporting status " +
-				"False with reason KubeletNotReady for more than 5m0s",
-		},
-		{"paused", &health.Verdict{Kind: health.Skipped, Reason: health.Paused}, "The target has the annotation cluster.x-k8s.io/paused"},
-		{
-			"skip annotation", &health.Verdict{Kind: health.Skipped, Reason: health.SkipRemediation},
-			"The Machine has the annotation cluster.x-k8s.io/skip-remediation",
-		},
-		{
-			"skip annotation of a Node", &health.Verdict{Kind: health.Skipped, Reason: health.SkipRemediation, OnNode: true},
-			"The Node has the annotation remedy.cluster.x-k8s.io/skip-remediation",
-		},
-		{
-			"reconnected", &health.Verdict{Reason: health.ReconnectGracePeriod, Until: noon},
-			"Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:00:00Z",
-		},
-		{"no control plane", unknown(health.ControlPlaneNotInitialized), "The control plane of the cluster is not initialized"},
-		{"no infrastructure", unknown(health.InfrastructureNotReady), "The infrastructure of the cluster is not ready"},
-		{"Machine being deleted", unknown(health.Deleting), "The Machine is being deleted"},
-		{"no Node", unknown(health.NodeNotJoined), "The Machine has no Node yet"},
-		{"unreadable Node", unknown(health.NodeUnreadable), "The Node could not be read"},
+	}
+	says := func(why string, verdict *health.Verdict, says string) row {
+		return row{why, verdict, says}
+	}
+	tests := []row{
+		says("healthy", &health.Verdict{Kind: health.Healthy}, ""),
+		says("annotation", met(health.HasRemediateAnnotation, health.Finding{}),
+			"Marked for remediation via cluster.x-k8s.io/remediate-machine annotation"),
+		says("annotation of a Node", met(health.HasRemediateAnnotation, health.Finding{OnNode: true}),
+			"Marked for remediation via remedy.cluster.x-k8s.io/remediate-node annotation"),
+		says("failed Machine", met(health.MachineFailed, health.Finding{Cause: "CreateError"}), "Machine has failed: CreateError"),
+		says("control characters", met(health.MachineFailed, health.Finding{Cause: "no\n\n  * quota\x00 \u202eleft"}),
+			"Machine has failed: no * quota left"),
+		says("failure without message", met(health.MachineFailed, health.Finding{Cause: "\n"}), "Machine has failed: failureMessage is empty"),
+		says("condition of the Node", met(health.UnhealthyNode, ready),
+			"Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s"),
+		says("condition without reason", met(health.UnhealthyMachine, health.Finding{Condition: "Ready", Status: "False"}),
+			"Condition Ready on Machine is reporting status False for more than 0s"),
+		says("pending condition of the Node", due(health.UnhealthyNode, ready),
+			"Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown since 2026-03-14T11:58:00Z; the target becomes "+
+				"unhealthy at 2026-03-14T12:03:00Z"),
+		says("pending condition of the Machine", due(health.UnhealthyMachine, health.Finding{Condition: "Ready", Status: "False", Due: noon}),
+			"Condition Ready on Machine is reporting status False; the target becomes unhealthy at 2026-03-14T12:00:00Z"),
+		says("deleted Node", met(health.NodeDeleted, health.Finding{}), "Node n has been deleted"),
+		says("Node deleted for a while", met(health.NodeDeleted, health.Finding{Lasting: time.Minute}),
+			"Node n has been deleted for more than 1m0s"),
+		says("pending deleted Node", due(health.NodeDeleted, health.Finding{Since: ago(time.Minute), Due: noon}),
+			"Node n has been missing since 2026-03-14T11:59:00Z; the target becomes unhealthy at 2026-03-14T12:00:00Z"),
+		says("startup timeout", met(health.NodeStartupTimeout, health.Finding{Lasting: 10 * time.Minute}),
+			"Node failed to report startup in 10m0s"),
+		says("pending startup timeout", due(health.NodeStartupTimeout, health.Finding{Due: noon}),
+			"Node has not joined yet; the target becomes unhealthy at 2026-03-14T12:00:00Z"),
+		says("two causes and a pending one", two,
+			"Condition InfrastructureReady on Machine is reporting status False for more than 1m0s; Condition Ready on Node is reporting status "+
+				"False with reason KubeletNotReady for more than 5m0s"),
+		says("paused", &health.Verdict{Kind: health.Skipped, Reason: health.Paused}, "The target has the annotation cluster.x-k8s.io/paused"),
+		says("skip annotation", &health.Verdict{Kind: health.Skipped, Reason: health.SkipRemediation},
+			"The Machine has the annotation cluster.x-k8s.io/skip-remediation"),
+		says("skip annotation of a Node", &health.Verdict{Kind: health.Skipped, Reason: health.SkipRemediation, OnNode: true},
+			"The Node has the annotation remedy.cluster.x-k8s.io/skip-remediation"),
+		says("reconnected", &health.Verdict{Reason: health.ReconnectGracePeriod, Until: noon},
+			"Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:00:00Z"),
+		says("no control plane", unknown(health.ControlPlaneNotInitialized), "The control plane of the cluster is not initialized"),
+		says("no infrastructure", unknown(health.InfrastructureNotReady), "The infrastructure of the cluster is not ready"),
+		says("Machine being deleted", unknown(health.Deleting), "The Machine is being deleted"),
+		says("no Node", unknown(health.NodeNotJoined), "The Machine has no Node yet"),
+		says("unreadable Node", unknown(health.NodeUnreadable), "The Node could not be read"),
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {

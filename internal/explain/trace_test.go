@@ -247,49 +247,40 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 	}
 	none, wait := remediation.Decision{}, remediation.Decision{Action: remediation.Wait, Attempt: 1, InFlight: true}
 	start := remediation.Decision{Action: remediation.StartRequest, Attempt: 1, InFlight: true}
-	tests := []struct {
+	type row struct {
 		why           string
 		before, after *Trace
 		events        []Event
-	}{
-		{"becomes suspect", of(well, none), of(suspect, none), nil},
-		{"stays suspect", of(suspect, none), of(suspect, none), nil},
-		{
-			"becomes unhealthy, starts", of(suspect, none), of(sick, start),
-			[]Event{{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"}},
-		},
-		{
-			"becomes unhealthy, blocked", of(well, none), of(sick, hold(remediation.MaxInFlight, false)),
-			[]Event{
-				{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"},
-				{"Normal", "MaxInFlight", BlockRemediation, "m-1: Blocked: maxInFlight is reached (1 of 1); this target is queued"},
-			},
-		},
-		{"still blocked", of(sick, hold(remediation.MaxInFlight, false)), of(sick, hold(remediation.MaxInFlight, false)), nil},
-		{
-			"blocked for another reason", of(sick, hold(remediation.MaxInFlight, false)), of(sick, hold(remediation.RequestFailed, false)),
-			[]Event{{"Warning", "RequestFailed", BlockRemediation, "m-1: Blocked: Failed to create the request: the API server returned no cause"}},
-		},
-		{
-			"starts", of(sick, hold(remediation.MaxInFlight, false)),
-			of(sick, remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}), nil,
-		},
-		{"waits after the start", of(sick, start), of(sick, wait), nil},
-		{
-			"recovers", of(sick, wait), of(well, remediation.Decision{Action: remediation.Withdraw, Why: remediation.Recovered, InFlight: true}),
-			[]Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}},
-		},
-		{
-			"recovers from suspect", of(suspect, wait), of(well, wait),
-			[]Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}},
-		},
-		{"suspect recovers", of(suspect, none), of(well, none), nil},
-		{
-			"ends and stays blocked", of(sick, wait),
-			of(sick, remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ClusterNotFound}), nil,
-		},
-		{"state after a restart", nil, of(sick, hold(remediation.InStorm, false)), nil},
-		{"first observation", &Trace{}, of(sick, none), []Event{{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"}}},
+	}
+	reports := func(why string, before, after *Trace, events []Event) row {
+		return row{why, before, after, events}
+	}
+	tests := []row{
+		reports("becomes suspect", of(well, none), of(suspect, none), nil),
+		reports("stays suspect", of(suspect, none), of(suspect, none), nil),
+		reports("becomes unhealthy, starts", of(suspect, none), of(sick, start),
+			[]Event{{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"}}),
+		reports("becomes unhealthy, blocked", of(well, none), of(sick, hold(remediation.MaxInFlight, false)),
+			[]Event{{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"}, {
+				"Normal", "MaxInFlight", BlockRemediation, "m-1: Blocked: maxInFlight is reached (1 of 1); this target is queued",
+			}}),
+		reports("still blocked", of(sick, hold(remediation.MaxInFlight, false)), of(sick, hold(remediation.MaxInFlight, false)), nil),
+		reports("blocked for another reason", of(sick, hold(remediation.MaxInFlight, false)), of(sick, hold(remediation.RequestFailed, false)),
+			[]Event{{"Warning", "RequestFailed", BlockRemediation, "m-1: Blocked: Failed to create the request: the API server returned no cause"}}),
+		reports("starts", of(sick, hold(remediation.MaxInFlight, false)),
+			of(sick, remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}), nil),
+		reports("waits after the start", of(sick, start), of(sick, wait), nil),
+		reports("recovers", of(sick, wait),
+			of(well, remediation.Decision{Action: remediation.Withdraw, Why: remediation.Recovered, InFlight: true}),
+			[]Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}}),
+		reports("recovers from suspect", of(suspect, wait), of(well, wait),
+			[]Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}}),
+		reports("suspect recovers", of(suspect, none), of(well, none), nil),
+		reports("ends and stays blocked", of(sick, wait),
+			of(sick, remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ClusterNotFound}), nil),
+		reports("state after a restart", nil, of(sick, hold(remediation.InStorm, false)), nil),
+		reports("first observation", &Trace{}, of(sick, none),
+			[]Event{{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"}}),
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
