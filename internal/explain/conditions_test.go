@@ -221,7 +221,18 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 	has := func(pass *Evaluation, kind, status, reason, says string) row {
 		return row{pass, kind, status, reason, says}
 	}
+	// A Node with another provider ID than its Machine does not make the cluster unreachable, unless no other Node can be evaluated.
+	const others = "These Nodes have other provider IDs than their Machines, and are not evaluated; " +
+		"if they are other servers, delete the Machines: "
 	tests := []row{
+		has(fleet(4, 1, reading(NodeReads{Nodes: 1, NotOfMachine: []string{"n-1"}})), "ClusterReachable", "True", "ClusterReachable",
+			others+"n-1"),
+		has(fleet(4, 1, reading(NodeReads{NotOfMachine: []string{"n-2", "n-1"}})), "ClusterReachable", "False", "NodesUnreadable",
+			others+"n-1, n-2"),
+		has(fleet(4, 1, reading(NodeReads{Nodes: 4, Failed: 1, Why: "permission denied", NotOfMachine: []string{"n-1"}})),
+			"ClusterReachable", "True", "ClusterReachable", "1 of 4 Nodes cannot be read: permission denied. "+others+"n-1"),
+		has(fleet(4, 1, reading(NodeReads{Nodes: 4, Failed: 4, Why: "permission denied", NotOfMachine: []string{"n-1"}})),
+			"ClusterReachable", "False", "NodesUnreadable", "Nodes cannot be read: permission denied. "+others+"n-1"),
 		has(fleet(4, 1), "Paused", "False", "NotPaused", ""),
 		has(fleet(4, 1, pausedCheck), "Paused", "True", "Paused", pausedMessage),
 		has(fleet(4, 1), "ClusterReachable", "True", "ClusterReachable", ""),

@@ -66,240 +66,166 @@ func state(s NodeState) option           { return func(t *Target) { t.Node.State
 func with(change func(*Target)) option   { return change }
 func created(since time.Duration) option { return func(t *Target) { t.Machine.CreatedAt = ago(since) } }
 
+func goneSince(at time.Time) option     { return func(t *Target) { t.Machine.NodeGoneSince = at } }
+func annotated(a Annotations) option    { return func(t *Target) { t.Annotations = a } }
+func deleting(t *Target)                { t.Machine.Deleting = true }
+func infrastructure(m Milestone) option { return func(t *Target) { t.Machine.InfrastructureReady = m } }
+
+// change is a change of the Cluster or of the policy of a row.
+type change func(*ClusterFacts, *Policy)
+
+func inCluster(of func(*ClusterFacts)) change { return func(c *ClusterFacts, _ *Policy) { of(c) } }
+func withPolicy(of func(*Policy)) change      { return func(_ *ClusterFacts, p *Policy) { of(p) } }
+
+// never is no time.
+var never time.Time
+
+// row is a target, and its verdict.
+type row struct {
+	why          string
+	target       Target
+	kind         Kind
+	reason       Reason
+	since, until time.Time
+	changes      []change
+}
+
+func evaluates(why string, target Target, kind Kind, reason Reason, since, until time.Time, changes ...change) row {
+	return row{why, target, kind, reason, since, until, changes}
+}
+
 func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
-	tests := []struct {
-		why     string
-		target  Target
-		cluster func(*ClusterFacts)
-		policy  func(*Policy)
-		kind    Kind
-		reason  Reason
-		since   time.Time
-		until   time.Time
-	}{
-		{why: "a ready Node is healthy", target: machine(), kind: Healthy},
-		{why: "a bare ready Node is healthy", target: bareNode(), kind: Healthy},
+	tests := []row{
+		evaluates("a ready Node is healthy", machine(), Healthy, "", never, never),
+		evaluates("a bare ready Node is healthy", bareNode(), Healthy, "", never, never),
 
 		// Gates, in their order.
-		{
-			why:    "a paused Machine is no target, whatever else is true",
-			target: machine(with(func(t *Target) { t.Annotations = Annotations{Paused: true, Remediate: true} })), kind: Skipped, reason: Paused,
-		},
-		{
-			why:    "nor is one with skip-remediation, even with remediate-machine",
-			target: machine(with(func(t *Target) { t.Annotations = Annotations{SkipRemediation: true, Remediate: true} })), kind: Skipped,
-			reason: SkipRemediation,
-		},
-		{
-			why:    "paused comes before left alone",
-			target: machine(with(func(t *Target) { t.Annotations = Annotations{Paused: true, SkipRemediation: true} })), kind: Skipped, reason: Paused,
-		},
-		{
-			why: "a person's request waits for nothing", target: machine(with(func(t *Target) { t.Annotations.Remediate = true }), state(Unreadable)),
-			cluster: func(c *ClusterFacts) { *c = ClusterFacts{ReconnectingUntil: ago(-time.Minute)} }, kind: Unhealthy, reason: HasRemediateAnnotation,
-		},
-		{
-			why: "a Machine that has given up does not wait either (003: if the FailureReason is set, at once)", target: machine(with(func(t *Target) { t.Machine.Failure = "CreateError" }), state(NotJoined)),
-			cluster: func(c *ClusterFacts) { *c = ClusterFacts{} }, policy: func(p *Policy) { p.NodeStartupTimeout = 0 }, kind: Unhealthy, reason: MachineFailed,
-		},
-		{
-			why: "after a reconnect an unhealthy Node has no verdict", target: machine(nodeIs("Ready", "Unknown", time.Hour)),
-			cluster: func(c *ClusterFacts) { c.ReconnectingUntil = ago(-50 * time.Second) }, kind: Undetermined, reason: ReconnectGracePeriod, until: ago(-50 * time.Second),
-		},
-		{
-			why: "until its time is over, to the moment", target: machine(nodeIs("Ready", "Unknown", time.Hour)),
-			cluster: func(c *ClusterFacts) { c.ReconnectingUntil = noon }, kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour),
-		},
-		{
-			why: "a worker cannot have joined what is not there", target: machine(state(NotJoined), created(time.Hour)),
-			cluster: func(c *ClusterFacts) { c.ControlPlaneInitialized = Milestone{} }, kind: Undetermined, reason: ControlPlaneNotInitialized,
-		},
-		{
-			why: "a Machine of the control plane has to come first, and is judged", target: machine(state(NotJoined), created(time.Hour), with(func(t *Target) { t.Machine.ControlPlane, t.Machine.InfrastructureReady = true, Milestone{} })),
-			cluster: func(c *ClusterFacts) {
+		evaluates("a paused Machine is no target, whatever else is true", machine(annotated(Annotations{Paused: true, Remediate: true})),
+			Skipped, Paused, never, never),
+		evaluates("nor is one with skip-remediation, even with remediate-machine",
+			machine(annotated(Annotations{SkipRemediation: true, Remediate: true})), Skipped, SkipRemediation, never, never),
+		evaluates("paused comes before left alone", machine(annotated(Annotations{Paused: true, SkipRemediation: true})), Skipped, Paused,
+			never, never),
+		evaluates("a person's request waits for nothing", machine(with(func(t *Target) { t.Annotations.Remediate = true }), state(Unreadable)),
+			Unhealthy, HasRemediateAnnotation, never, never,
+			inCluster(func(c *ClusterFacts) { *c = ClusterFacts{ReconnectingUntil: ago(-time.Minute)} })),
+		evaluates("a Machine that has given up does not wait either (003: if the FailureReason is set, at once)",
+			machine(with(func(t *Target) { t.Machine.Failure = "CreateError" }), state(NotJoined)), Unhealthy, MachineFailed, never, never,
+			inCluster(func(c *ClusterFacts) { *c = ClusterFacts{} }), withPolicy(func(p *Policy) { p.NodeStartupTimeout = 0 })),
+		evaluates("after a reconnect an unhealthy Node has no verdict", machine(nodeIs("Ready", "Unknown", time.Hour)), Undetermined,
+			ReconnectGracePeriod, never, ago(-50*time.Second), inCluster(func(c *ClusterFacts) { c.ReconnectingUntil = ago(-50 * time.Second) })),
+		evaluates("until its time is over, to the moment", machine(nodeIs("Ready", "Unknown", time.Hour)), Unhealthy, UnhealthyNode,
+			ago(time.Hour), never, inCluster(func(c *ClusterFacts) { c.ReconnectingUntil = noon })),
+		evaluates("a worker cannot have joined what is not there", machine(state(NotJoined), created(time.Hour)), Undetermined,
+			ControlPlaneNotInitialized, never, never, inCluster(func(c *ClusterFacts) { c.ControlPlaneInitialized = Milestone{} })),
+		evaluates("a Machine of the control plane has to come first, and is judged",
+			machine(state(NotJoined), created(time.Hour), with(func(t *Target) { t.Machine.ControlPlane, t.Machine.InfrastructureReady = true, Milestone{} })),
+			Unhealthy, NodeStartupTimeout, ago(time.Hour), never,
+			inCluster(func(c *ClusterFacts) {
 				c.ControlPlaneInitialized, c.InfrastructureReady.Since = Milestone{}, ago(time.Hour)
-			}, kind: Unhealthy, reason: NodeStartupTimeout, since: ago(time.Hour),
-		},
-		{
-			why: "no Machine is blamed for the cluster's infrastructure: with a Node it is healthy", target: machine(nodeIs("Ready", "False", time.Hour)),
-			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Reached = false }, kind: Healthy, reason: InfrastructureNotReady,
-		},
-		{
-			why: "and without one there is no verdict", target: machine(state(NotJoined), created(time.Hour)),
-			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Reached = false }, kind: Undetermined, reason: InfrastructureNotReady,
-		},
+			})),
+		evaluates("no Machine is blamed for the cluster's infrastructure: with a Node it is healthy",
+			machine(nodeIs("Ready", "False", time.Hour)), Healthy, InfrastructureNotReady, never, never,
+			inCluster(func(c *ClusterFacts) { c.InfrastructureReady.Reached = false })),
+		evaluates("and without one there is no verdict", machine(state(NotJoined), created(time.Hour)), Undetermined, InfrastructureNotReady,
+			never, never, inCluster(func(c *ClusterFacts) { c.InfrastructureReady.Reached = false })),
 
 		// Conditions of the Node.
-		{
-			why:    "unknown for as long as the timeout, to the moment: deadlines are inclusive",
-			target: machine(nodeIs("Ready", "Unknown", 5*time.Minute)), kind: Unhealthy, reason: UnhealthyNode, since: ago(5 * time.Minute),
-		},
-		{
-			why: "a moment less is not enough", target: machine(nodeIs("Ready", "Unknown", 5*time.Minute-time.Nanosecond)), kind: Suspect,
-			reason: UnhealthyNode, since: ago(5*time.Minute - time.Nanosecond), until: ago(-time.Nanosecond),
-		},
-		{
-			why: "a bare Node is judged by the same rule", target: bareNode(nodeIs("Ready", "False", 300*time.Second)), kind: Unhealthy,
-			reason: UnhealthyNode, since: ago(300 * time.Second),
-		},
-		{
-			why: "a condition that the Node does not have is no match", target: machine(with(func(t *Target) { t.Node.Conditions = nil })),
-			kind: Healthy,
-		},
-		{why: "another status is no match", target: machine(nodeIs("Ready", "True", 24*time.Hour)), kind: Healthy},
-		{
-			why: "with a timeout of 0 it counts at once", target: machine(nodeIs("Ready", "False", 0)),
-			policy: func(p *Policy) { p.NodeConditions[1].Lasting = 0 }, kind: Unhealthy, reason: UnhealthyNode, since: noon,
-		},
-		{
-			why: "a transition in the future has not lasted yet", target: machine(nodeIs("Ready", "False", -time.Minute)), kind: Suspect,
-			reason: UnhealthyNode, since: ago(-time.Minute), until: ago(-6 * time.Minute),
-		},
-		{
-			why: "a negative timeout is none", target: machine(nodeIs("Ready", "False", -time.Minute)),
-			policy: func(p *Policy) { p.NodeConditions[1].Lasting = -time.Hour }, kind: Suspect, reason: UnhealthyNode, since: ago(-time.Minute),
-			until: ago(-time.Minute),
-		},
-		{why: "a transition without a time was not before its object", target: machine(with(func(t *Target) {
-			t.Node.CreatedAt, t.Node.Conditions = ago(time.Minute), []corev1.NodeCondition{{Type: "Ready", Status: "False"}}
-		})), kind: Suspect, reason: UnhealthyNode, since: ago(time.Minute), until: ago(-4 * time.Minute)},
+		evaluates("unknown for as long as the timeout, to the moment: deadlines are inclusive",
+			machine(nodeIs("Ready", "Unknown", 5*time.Minute)), Unhealthy, UnhealthyNode, ago(5*time.Minute), never),
+		evaluates("a moment less is not enough", machine(nodeIs("Ready", "Unknown", 5*time.Minute-time.Nanosecond)), Suspect, UnhealthyNode,
+			ago(5*time.Minute-time.Nanosecond), ago(-time.Nanosecond)),
+		evaluates("a bare Node is judged by the same rule", bareNode(nodeIs("Ready", "False", 300*time.Second)), Unhealthy, UnhealthyNode,
+			ago(300*time.Second), never),
+		evaluates("a condition that the Node does not have is no match", machine(with(func(t *Target) { t.Node.Conditions = nil })), Healthy, "",
+			never, never),
+		evaluates("another status is no match", machine(nodeIs("Ready", "True", 24*time.Hour)), Healthy, "", never, never),
+		evaluates("with a timeout of 0 it counts at once", machine(nodeIs("Ready", "False", 0)), Unhealthy, UnhealthyNode, noon, never,
+			withPolicy(func(p *Policy) { p.NodeConditions[1].Lasting = 0 })),
+		evaluates("a transition in the future has not lasted yet", machine(nodeIs("Ready", "False", -time.Minute)), Suspect, UnhealthyNode,
+			ago(-time.Minute), ago(-6*time.Minute)),
+		evaluates("a negative timeout is none", machine(nodeIs("Ready", "False", -time.Minute)), Suspect, UnhealthyNode, ago(-time.Minute),
+			ago(-time.Minute), withPolicy(func(p *Policy) { p.NodeConditions[1].Lasting = -time.Hour })),
+		evaluates("a transition without a time was not before its object",
+			machine(with(func(t *Target) {
+				t.Node.CreatedAt, t.Node.Conditions = ago(time.Minute), []corev1.NodeCondition{{Type: "Ready", Status: "False"}}
+			})),
+			Suspect, UnhealthyNode, ago(time.Minute), ago(-4*time.Minute)),
 
-		{
-			why: "a transition before the object was created has an unknown time", target: machine(nodeIs("Ready", "False", 3*time.Hour)),
-			kind: Unhealthy, reason: UnhealthyNode, since: ago(2 * time.Hour),
-		},
+		evaluates("a transition before the object was created has an unknown time", machine(nodeIs("Ready", "False", 3*time.Hour)), Unhealthy,
+			UnhealthyNode, ago(2*time.Hour), never),
 
 		// Conditions of the Machine.
-		{
-			why: "a condition of the Machine counts as those of the Node do", target: machine(infrastructureNotReadyFor(time.Hour)),
-			kind: Unhealthy, reason: UnhealthyMachine, since: ago(time.Hour),
-		},
-		{
-			why: "also where the Node cannot be read", target: machine(infrastructureNotReadyFor(time.Hour), state(Unreadable)), kind: Unhealthy,
-			reason: UnhealthyMachine, since: ago(time.Hour),
-		},
-		{
-			why: "and is suspect before", target: machine(infrastructureNotReadyFor(50*time.Minute), state(Unreadable)), kind: Suspect,
-			reason: UnhealthyMachine, since: ago(50 * time.Minute), until: ago(-10 * time.Minute),
-		},
-		{
-			why:    "what is met outweighs what is only due, and the first rule gives the reason",
-			target: machine(infrastructureNotReadyFor(time.Minute), nodeIs("Ready", "False", time.Hour)), kind: Unhealthy, reason: UnhealthyNode,
-			since: ago(time.Hour), until: ago(-59 * time.Minute),
-		},
-		{
-			why:    "with two causes the trouble began with the older one",
-			target: machine(infrastructureNotReadyFor(time.Hour), nodeIs("Ready", "False", 2*time.Hour)), kind: Unhealthy,
-			reason: UnhealthyMachine, since: ago(2 * time.Hour),
-		},
-		{
-			why:    "of two things that are due, the earlier decides when",
-			target: machine(infrastructureNotReadyFor(50*time.Minute), nodeIs("Ready", "False", time.Minute)), kind: Suspect,
-			reason: UnhealthyMachine, since: ago(50 * time.Minute), until: ago(-4 * time.Minute),
-		},
+		evaluates("a condition of the Machine counts as those of the Node do", machine(infrastructureNotReadyFor(time.Hour)), Unhealthy,
+			UnhealthyMachine, ago(time.Hour), never),
+		evaluates("also where the Node cannot be read", machine(infrastructureNotReadyFor(time.Hour), state(Unreadable)), Unhealthy,
+			UnhealthyMachine, ago(time.Hour), never),
+		evaluates("and is suspect before", machine(infrastructureNotReadyFor(50*time.Minute), state(Unreadable)), Suspect, UnhealthyMachine,
+			ago(50*time.Minute), ago(-10*time.Minute)),
+		evaluates("what is met outweighs what is only due, and the first rule gives the reason",
+			machine(infrastructureNotReadyFor(time.Minute), nodeIs("Ready", "False", time.Hour)), Unhealthy, UnhealthyNode, ago(time.Hour),
+			ago(-59*time.Minute)),
+		evaluates("with two causes the trouble began with the older one",
+			machine(infrastructureNotReadyFor(time.Hour), nodeIs("Ready", "False", 2*time.Hour)), Unhealthy, UnhealthyMachine, ago(2*time.Hour),
+			never),
+		evaluates("of two things that are due, the earlier decides when",
+			machine(infrastructureNotReadyFor(50*time.Minute), nodeIs("Ready", "False", time.Minute)), Suspect, UnhealthyMachine,
+			ago(50*time.Minute), ago(-4*time.Minute)),
 
-		{
-			why: "whichever rule it comes from", target: machine(infrastructureNotReadyFor(58*time.Minute), nodeIs("Ready", "False", time.Minute)),
-			kind: Suspect, reason: UnhealthyMachine, since: ago(58 * time.Minute), until: ago(-2 * time.Minute),
-		},
+		evaluates("whichever rule it comes from", machine(infrastructureNotReadyFor(58*time.Minute), nodeIs("Ready", "False", time.Minute)),
+			Suspect, UnhealthyMachine, ago(58*time.Minute), ago(-2*time.Minute)),
 
 		// The Node does not exist.
-		{
-			why: "a missing Node counts at once (003: considered unhealthy immediately)", target: machine(state(Gone)), kind: Unhealthy,
-			reason: NodeDeleted, since: noon,
-		},
-		{
-			why: "or after its time", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(time.Minute) })),
-			policy: func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute }, kind: Suspect, reason: NodeDeleted, since: ago(time.Minute),
-			until: ago(-4 * time.Minute),
-		},
-		{
-			why: "to the moment", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(5 * time.Minute) })),
-			policy: func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute }, kind: Unhealthy, reason: NodeDeleted, since: ago(5 * time.Minute),
-		},
-		{
-			why:    "a note from a clock that was ahead delays nothing",
-			target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(-time.Hour) })), kind: Unhealthy,
-			reason: NodeDeleted, since: noon,
-		},
-		{
-			why:    "a Node of the same name with another provider ID is not its Node",
-			target: machine(with(func(t *Target) { t.Node.ProviderID = "x://2" })), kind: Unhealthy, reason: NodeDeleted, since: noon,
-		},
-		{
-			why: "where one of them has no provider ID nothing is compared", target: machine(with(func(t *Target) { t.Node.ProviderID = "" })),
-			kind: Healthy,
-		},
-		{why: "a Node that cannot be read is not gone", target: machine(state(Unreadable)), kind: Undetermined, reason: NodeUnreadable},
-		{
-			why: "not even if it was bad when it was last seen", target: machine(state(Unreadable), nodeIs("Ready", "Unknown", 24*time.Hour)),
-			kind: Undetermined, reason: NodeUnreadable,
-		},
+		evaluates("a missing Node counts at once (003: considered unhealthy immediately)", machine(state(Gone)), Unhealthy, NodeDeleted, noon,
+			never),
+		evaluates("or after its time", machine(state(Gone), goneSince(ago(time.Minute))), Suspect, NodeDeleted, ago(time.Minute),
+			ago(-4*time.Minute), withPolicy(func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute })),
+		evaluates("to the moment", machine(state(Gone), goneSince(ago(5*time.Minute))), Unhealthy, NodeDeleted, ago(5*time.Minute), never,
+			withPolicy(func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute })),
+		evaluates("a note from a clock that was ahead delays nothing", machine(state(Gone), goneSince(ago(-time.Hour))), Unhealthy,
+			NodeDeleted, noon, never),
+		evaluates("a Node of the same name with another provider ID is not its Node",
+			machine(with(func(t *Target) { t.Node.ProviderID = "x://2" })), Unhealthy, NodeDeleted, noon, never),
+		evaluates("where one of them has no provider ID nothing is compared", machine(with(func(t *Target) { t.Node.ProviderID = "" })), Healthy,
+			"", never, never),
+		evaluates("a Node that cannot be read is not gone", machine(state(Unreadable)), Undetermined, NodeUnreadable, never, never),
+		evaluates("not even if it was bad when it was last seen", machine(state(Unreadable), nodeIs("Ready", "Unknown", 24*time.Hour)),
+			Undetermined, NodeUnreadable, never, never),
 
 		// The Node has not come.
-		{
-			why:    "a Node has its time to join",
-			target: machine(state(NotJoined), created(4*time.Minute), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{} })),
-			kind:   Suspect, reason: NodeStartupTimeout, since: ago(4 * time.Minute), until: ago(-6 * time.Minute),
-		},
-		{
-			why:    "after which the Machine is unhealthy",
-			target: machine(state(NotJoined), created(10*time.Minute), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{} })),
-			kind:   Unhealthy, reason: NodeStartupTimeout, since: ago(10 * time.Minute),
-		},
-		{
-			why:    "the time runs from the last thing it had to wait for: its own infrastructure",
-			target: machine(state(NotJoined), with(func(t *Target) { t.Machine.InfrastructureReady.Since = ago(time.Minute) })), kind: Suspect,
-			reason: NodeStartupTimeout, since: ago(time.Minute), until: ago(-9 * time.Minute),
-		},
-		{
-			why: "the infrastructure of the cluster", target: machine(state(NotJoined)),
-			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Since = ago(time.Minute) }, kind: Suspect, reason: NodeStartupTimeout,
-			since: ago(time.Minute), until: ago(-9 * time.Minute),
-		},
-		{
-			why: "or the control plane", target: machine(state(NotJoined)),
-			cluster: func(c *ClusterFacts) { c.ControlPlaneInitialized.Since = ago(time.Minute) }, kind: Suspect, reason: NodeStartupTimeout,
-			since: ago(time.Minute), until: ago(-9 * time.Minute),
-		},
-		{
-			why:    "what was reached once and is not any more plays no role",
-			target: machine(state(NotJoined), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{false, ago(time.Minute)} })),
-			kind:   Unhealthy, reason: NodeStartupTimeout, since: ago(2 * time.Hour),
-		},
-		{
-			why:    "a timeout of 0 is none (003: set to 0 to disable the node startup timeout)",
-			target: machine(state(NotJoined), created(1000*time.Hour)), policy: func(p *Policy) { p.NodeStartupTimeout = 0 }, kind: Undetermined,
-			reason: NodeNotJoined,
-		},
-		{
-			why: "in an unreachable cluster the startup timeout does not count", target: machine(state(Unreadable), created(1000*time.Hour)),
-			kind: Undetermined, reason: NodeUnreadable,
-		},
+		evaluates("a Node has its time to join", machine(state(NotJoined), created(4*time.Minute), infrastructure(Milestone{})), Suspect,
+			NodeStartupTimeout, ago(4*time.Minute), ago(-6*time.Minute)),
+		evaluates("after which the Machine is unhealthy", machine(state(NotJoined), created(10*time.Minute), infrastructure(Milestone{})),
+			Unhealthy, NodeStartupTimeout, ago(10*time.Minute), never),
+		evaluates("the time runs from the last thing it had to wait for: its own infrastructure",
+			machine(state(NotJoined), with(func(t *Target) { t.Machine.InfrastructureReady.Since = ago(time.Minute) })), Suspect, NodeStartupTimeout,
+			ago(time.Minute), ago(-9*time.Minute)),
+		evaluates("the infrastructure of the cluster", machine(state(NotJoined)), Suspect, NodeStartupTimeout, ago(time.Minute),
+			ago(-9*time.Minute), inCluster(func(c *ClusterFacts) { c.InfrastructureReady.Since = ago(time.Minute) })),
+		evaluates("or the control plane", machine(state(NotJoined)), Suspect, NodeStartupTimeout, ago(time.Minute), ago(-9*time.Minute),
+			inCluster(func(c *ClusterFacts) { c.ControlPlaneInitialized.Since = ago(time.Minute) })),
+		evaluates("what was reached once and is not any more plays no role",
+			machine(state(NotJoined), infrastructure(Milestone{false, ago(time.Minute)})), Unhealthy, NodeStartupTimeout, ago(2*time.Hour),
+			never),
+		evaluates("a timeout of 0 is none (003: set to 0 to disable the node startup timeout)",
+			machine(state(NotJoined), created(1000*time.Hour)), Undetermined, NodeNotJoined, never, never,
+			withPolicy(func(p *Policy) { p.NodeStartupTimeout = 0 })),
+		evaluates("in an unreachable cluster the startup timeout does not count", machine(state(Unreadable), created(1000*time.Hour)),
+			Undetermined, NodeUnreadable, never, never),
 
-		{
-			why: "a Machine that is being deleted is not healthy", target: machine(with(func(t *Target) { t.Machine.Deleting = true })),
-			kind: Undetermined, reason: Deleting,
-		},
-		{
-			why: "also not while the infrastructure is in trouble", target: machine(with(func(t *Target) { t.Machine.Deleting = true })),
-			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Reached = false }, kind: Undetermined, reason: InfrastructureNotReady,
-		},
-		{
-			why: "and can be unhealthy", target: machine(with(func(t *Target) { t.Machine.Deleting = true }), nodeIs("Ready", "False", time.Hour)),
-			kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour),
-		},
+		evaluates("a Machine that is being deleted is not healthy", machine(deleting), Undetermined, Deleting, never, never),
+		evaluates("also not while the infrastructure is in trouble", machine(deleting), Undetermined, InfrastructureNotReady, never, never,
+			inCluster(func(c *ClusterFacts) { c.InfrastructureReady.Reached = false })),
+		evaluates("and can be unhealthy", machine(deleting, nodeIs("Ready", "False", time.Hour)), Unhealthy, UnhealthyNode, ago(time.Hour),
+			never),
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
 			cluster, policy := up(), usual
 			policy.NodeConditions = append([]ConditionCheck{}, usual.NodeConditions...)
-			if test.cluster != nil {
-				test.cluster(&cluster)
-			}
-			if test.policy != nil {
-				test.policy(&policy)
+			for _, change := range test.changes {
+				change(&cluster, &policy)
 			}
 			got := Evaluate(&Snapshot{Cluster: cluster, Targets: []Target{test.target}}, &policy, noon)
 			g.Expect(got.Verdicts).To(HaveLen(1))
