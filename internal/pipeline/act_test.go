@@ -4,7 +4,6 @@
 package pipeline
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
@@ -23,8 +21,7 @@ func TestPreflight_OutOfDate_RunsAgain(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(2)
 	r.takes = freshTime
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.calls).To(
 		Equal([]string{
 			"obstacle?", finalizer, "announce", "look [0 1]", "obstacle?", made(0),
@@ -38,8 +35,7 @@ func TestPreflight_ReadsFail_BlocksAll(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(4)
 	r.fails["look [0 1 2 3]"] = errors.New("no answer")
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0 1 2 3]", "report"}))
 	for _, d := range r.pass.Planned.Decisions {
 		g.Expect(d.Block.Details.Cause).To(Equal("the facts could not be read again: no answer"))
@@ -50,8 +46,7 @@ func TestPreflight_ReadsFail_BlocksAll(t *testing.T) {
 func TestRun_ManyTargets_AreReadTogether(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(2 * groupSize)
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	created := make([]string, 2*groupSize)
 	for i := range created {
 		created[i] = made(i)
@@ -69,18 +64,14 @@ func TestRun_ManyControlPlaneTargets_AreWrittenOneByOne(t *testing.T) {
 	r := unhealthy(2 * groupSize)
 	r.facts.Policy.Steps = []remediation.Step{{Owner: true}}
 	for i := range r.facts.Situation.Targets {
-		r.facts.Situation.Targets[i].Owner = "KubeadmControlPlane/a"
+		r.facts.Situation.Targets[i].Owner, r.facts.Situation.Targets[i].ControlPlane = "KubeadmControlPlane/a", i%2 == 0
 	}
-	for i := range r.facts.Situation.Targets {
-		r.facts.Situation.Targets[i].ControlPlane = i%2 == 0
-	}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	workers := slices.Index(r.calls, fmt.Sprintf("target 1: %d", remediation.SetMarkedBy))
+	r.succeeds(g)
+	workers := slices.Index(r.calls, target(1, remediation.SetMarkedBy))
 	for i := 0; i < 2*groupSize; i += 2 {
-		signed := slices.Index(r.calls, fmt.Sprintf("target %d: %d", i, remediation.SetMarkedBy))
+		signed := slices.Index(r.calls, target(i, remediation.SetMarkedBy))
 		g.Expect(r.calls[signed-1]).To(Or(Equal("look all"), Equal("obstacle?")))
-		g.Expect(r.calls[signed+1]).To(Equal(fmt.Sprintf("target %d: %d", i, remediation.SetOwnerRemediated)))
+		g.Expect(r.calls[signed+1]).To(Equal(target(i, remediation.SetOwnerRemediated)))
 		g.Expect(signed).To(BeNumerically(">", workers), "the others are written to in groups before")
 	}
 }
@@ -91,8 +82,7 @@ func TestRun_Unhealthy_IsReportedBeforeStart(t *testing.T) {
 	r := unhealthy(2)
 	r.facts.Policy.Steps = append(r.facts.Policy.Steps[:0], remediation.Step{Owner: true})
 	r.facts.Situation.Targets[0].Owner, r.facts.Situation.Targets[1].Owner = "MachineSet/a", "MachineSet/a"
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.announced.Assessment.Counts.Unhealthy).To(Equal(2))
 	g.Expect(r.announced.Planned.Counts.Remediating).To(BeZero())
 	for i := range r.announced.Planned.Decisions {
@@ -111,8 +101,7 @@ func TestRun_LongReconcile_ReportsProgress(t *testing.T) {
 		}
 		return 0
 	}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.calls).To(Equal([]string{
 		"obstacle?", finalizer, "announce", "look [0 1 2 3 4]", made(0), "obstacle?", made(1), "obstacle?", "progress", "obstacle?", made(2),
 		"obstacle?", made(3), "obstacle?", "progress", "obstacle?", made(4), "report",
@@ -132,8 +121,7 @@ func TestRun_OnlyRejections_ReportsNoProgress(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(8, 8)
 	r.slow = func(string) time.Duration { return time.Second }
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.progress).To(BeEmpty())
 }
 
@@ -142,11 +130,9 @@ func TestRun_WaitingTarget_NeedsNoPreflight(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(2)
 	r.facts.Policy.ReportsHealth = true
-	one := intstr.FromInt32(1)
-	r.facts.Policy.MaxInFlight = &one
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	signed := func(i int) string { return fmt.Sprintf("target %d: %d", i, remediation.SetMarkedBy) }
+	r.oneByOne()
+	r.succeeds(g)
+	signed := func(i int) string { return target(i, remediation.SetMarkedBy) }
 	g.Expect(r.calls[:5]).To(ConsistOf("obstacle?", finalizer, signed(0), signed(1), "announce"))
 	g.Expect(r.calls[5:]).To(Equal([]string{"look [0]", signed(0), made(0), "report"}))
 }
@@ -155,12 +141,9 @@ func TestRun_WaitingTarget_NeedsNoPreflight(t *testing.T) {
 func TestRun_Recovered_IsWithdrawnBeforeStart(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(2)
-	r.facts.Snapshot.Targets[1].Machine.Failure = ""
-	r.facts.Snapshot.Targets[1].Node = health.NodeFacts{State: health.Present, Name: "n-1"}
-	r.facts.Situation.Targets[1].Request = &remediation.Request{Step: r.facts.Policy.Steps[0].ID}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	deleted := fmt.Sprintf("target 1: %d", remediation.DeleteRequest)
+	r.recovered(1)
+	r.succeeds(g)
+	deleted := target(1, remediation.DeleteRequest)
 	g.Expect(slices.Index(r.calls, deleted)).To(BeNumerically(">", slices.Index(r.calls, "announce")))
 	g.Expect(slices.Index(r.calls, deleted)).To(BeNumerically("<", slices.Index(r.calls, made(0))))
 }
@@ -169,14 +152,12 @@ func TestRun_Recovered_IsWithdrawnBeforeStart(t *testing.T) {
 func TestRun_RecordFailsAfterAction_ReportsAction(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(1)
-	r.facts.Snapshot.Targets[0].Machine.Failure = ""
-	r.facts.Snapshot.Targets[0].Node = health.NodeFacts{State: health.Present, Name: "n-0"}
-	r.facts.Situation.Targets[0].Request = &remediation.Request{Step: r.facts.Policy.Steps[0].ID}
+	r.recovered(0)
 	r.facts.Situation.Targets[0].History.Failures = 1
-	r.fails[fmt.Sprintf("target 0: %d", remediation.WriteHistory)] = conflict
+	r.fails[target(0, remediation.WriteHistory)] = conflict
 	_, err := r.run()
 	g.Expect(err).To(HaveOccurred())
-	g.Expect(r.calls).To(ContainElement(fmt.Sprintf("target 0: %d", remediation.DeleteRequest)))
+	g.Expect(r.calls).To(ContainElement(target(0, remediation.DeleteRequest)))
 	g.Expect(r.pass.Planned.Decisions[0].Action).To(Equal(remediation.Withdraw))
 }
 
@@ -192,8 +173,7 @@ func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
 	r.facts.Policy.Counting = remediation.CountUnhealthy
 	r.takes = freshTime
 	r.then = map[string]func(){made(0): func() { r.facts.Snapshot.Targets[7].Machine.Failure, r.takes = "CreateError", 0 }}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.calls).To(ContainElement(made(0)))
 	for i := 1; i < 4; i++ {
 		g.Expect(r.calls).ToNot(ContainElement(made(i)))
@@ -212,8 +192,7 @@ func TestRun_LimitExceededMeanwhile_PlansNoOthers(t *testing.T) {
 		r.facts.Snapshot.Targets[i].Machine.Failure = ""
 	}
 	r.then = map[string]func(){"announce": func() { r.facts.Snapshot.Targets[7].Machine.Failure = "CreateError" }}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.pass.Planned.Decisions[0].Block.Reason).To(Equal(remediation.TooManyUnhealthy))
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0]", "report"}))
 }
@@ -224,16 +203,8 @@ func TestRun_AllRejected_RetriesLater(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 50)
 	r.takes = time.Second
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
-	verified := 0
-	for _, call := range r.calls {
-		if strings.HasPrefix(call, "look") {
-			verified++
-		}
-	}
-	g.Expect(verified).To(Equal(3))
+	g.Expect(r.succeeds(g)).To(Equal(noon.Add(remediation.RetryTime)))
+	g.Expect(slices.DeleteFunc(r.calls, func(call string) bool { return !strings.HasPrefix(call, "look") })).To(HaveLen(3))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
 }
 
@@ -243,9 +214,7 @@ func TestRun_AllRejectedAfterSlowReport_RetriesLater(t *testing.T) {
 	r := refused(50, 50)
 	r.takes = 900 * time.Millisecond
 	r.then = map[string]func(){"announce": func() { r.clock.Step(2500 * time.Millisecond) }}
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
+	g.Expect(r.succeeds(g)).To(Equal(noon.Add(remediation.RetryTime)))
 }
 
 // Every preflight check is slow, so each is used for one start. After the time is over, the next reconcile follows at once.
@@ -253,9 +222,7 @@ func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(50)
 	r.takes = preflightTime - time.Second
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(wakeUp).To(Equal(noon))
+	g.Expect(r.succeeds(g)).To(Equal(noon))
 	g.Expect(r.calls).To(ContainElements(made(0), made(1)))
 	g.Expect(r.calls).ToNot(ContainElement(made(2)))
 	g.Expect(r.pass.Planned.Decisions[2:]).To(HaveEach(And(
@@ -267,8 +234,7 @@ func TestRun_SlowReport_StillStarts(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(2)
 	r.then = map[string]func(){"announce": func() { r.clock.Step(2 * passTime) }}
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	wakeUp := r.succeeds(g)
 	g.Expect(r.calls).To(ContainElement(made(0)))
 	g.Expect(wakeUp).To(BeZero())
 }
@@ -277,8 +243,7 @@ func TestRun_SlowReport_StillStarts(t *testing.T) {
 func TestRun_ManyRejected_OthersContinue(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 49)
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.calls).To(ContainElement(made(49)))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(1))
 }

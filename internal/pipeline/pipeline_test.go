@@ -161,20 +161,24 @@ func (r *record) run() (time.Time, error) {
 	return Run(context.Background(), r.facts, r, r.clock, noon)
 }
 
+func (r *record) succeeds(g *WithT) (wakeUp time.Time) {
+	wakeUp, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	return wakeUp
+}
+
 var (
 	finalizer = fmt.Sprintf("check %d", remediation.AddFinalizer)
 	remove    = fmt.Sprintf("check %d", remediation.RemoveFinalizer)
 	conflict  = apierrors.NewConflict(schema.GroupResource{Resource: "checks"}, "b", errors.New("changed"))
 )
 
-func made(target int) string { return fmt.Sprintf("target %d: %d", target, remediation.CreateRequest) }
+func made(i int) string { return target(i, remediation.CreateRequest) }
 
 func TestRun_Writes_AreInOrder(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(2)
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(wakeUp).To(BeZero(), "a step without a timeout is waited for")
+	g.Expect(r.succeeds(g)).To(BeZero(), "a step without a timeout is waited for")
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0 1]", made(0), "obstacle?", made(1), "report"}))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(2))
 }
@@ -193,8 +197,7 @@ func TestRun_TargetFails_OthersContinue(t *testing.T) {
 func TestRun_RequestRejected_LeavesItsPlace(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(2)
-	one := intstr.FromInt32(1)
-	r.facts.Policy.MaxInFlight = &one
+	r.oneByOne()
 	r.fails[made(0)] = &RejectedError{Message: "denied", Cause: errors.New("denied")}
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred(), "a rejected request is no error of the reconcile")
@@ -208,8 +211,7 @@ func TestRun_RequestRejected_LeavesItsPlace(t *testing.T) {
 // refused are unhealthy Machines with one place. The API server rejects the requests of the first ones.
 func refused(machines, first int) *record {
 	r := unhealthy(machines)
-	one := intstr.FromInt32(1)
-	r.facts.Policy.MaxInFlight = &one
+	r.oneByOne()
 	for i := range first {
 		r.fails[made(i)] = &RejectedError{Message: "denied", Cause: errors.New("denied")}
 	}
@@ -225,8 +227,7 @@ func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
 		g := NewWithT(t)
 		r := unhealthy(3)
 		r.then = map[string]func(){made(0): func() { r.obstacle = obstacle }}
-		_, err := r.run()
-		g.Expect(err).ToNot(HaveOccurred())
+		r.succeeds(g)
 		g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0 1 2]", made(0), "obstacle?", "report"}))
 		g.Expect(r.pass.Planned.Decisions[0].Action).To(Equal(remediation.StartRequest))
 		for _, d := range r.pass.Planned.Decisions[1:] {
@@ -242,8 +243,7 @@ func TestPreflight_StartedSince_Counts(t *testing.T) {
 	two := intstr.FromInt32(2)
 	r.facts.Policy.MaxInFlight = &two
 	r.replacing = []remediation.Replacement{{Target: "gone", Owner: "MachineSet/a"}}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.calls).To(ContainElement(made(0)))
 	g.Expect(r.calls).ToNot(ContainElement(made(1)))
 }
@@ -296,14 +296,13 @@ func TestRun_Deleting_RemovesFinalizerLast(t *testing.T) {
 		return r
 	}
 	r := clean()
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", "report", "obstacle?", remove}))
 	r = clean()
 	r.facts.Situation.Orphans = []remediation.Orphan{{Name: "m", Marked: true}, {Name: "n", Marked: true}}
 	cleared := func(i int) string { return fmt.Sprintf("orphan %d: %d", i, remediation.ClearConditions) }
 	r.fails[cleared(0)] = errors.New("no answer")
-	_, err = r.run()
+	_, err := r.run()
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(r.calls).To(ContainElement(cleared(1)))
 	g.Expect(r.calls).ToNot(ContainElement(remove))
@@ -343,13 +342,8 @@ func TestRun_ControlPlane_IsReadIfNeeded(t *testing.T) {
 			r := unhealthy(1)
 			r.facts.Situation.Targets[0].ControlPlane = true
 			test.change(r.facts)
-			_, err := r.run()
-			g.Expect(err).ToNot(HaveOccurred())
-			if test.read {
-				g.Expect(r.calls).To(ContainElement("control plane"))
-			} else {
-				g.Expect(r.calls).ToNot(ContainElement("control plane"))
-			}
+			r.succeeds(g)
+			g.Expect(slices.Contains(r.calls, "control plane")).To(Equal(test.read))
 		})
 	}
 }

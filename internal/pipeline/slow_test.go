@@ -129,8 +129,7 @@ func TestRun_ManyTargets_EndsWithinTenSeconds(t *testing.T) {
 		}
 		return 0
 	}
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	wakeUp := r.succeeds(g)
 	g.Expect(r.clock.Now()).To(BeTemporally("<", noon.Add(10*time.Second)))
 	g.Expect(wakeUp).To(Equal(noon), "the next reconcile follows at once")
 	g.Expect(r.calls).To(ContainElements(made(0), made(399)))
@@ -151,8 +150,7 @@ func TestRun_SlowPreflight_ActsOnceEachTime(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(25)
 	r.takes = freshTime
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	first := slices.Index(r.calls, "look all")
 	second := slices.IndexFunc(r.calls[first+1:], func(call string) bool { return strings.HasPrefix(call, "look") })
 	g.Expect(r.calls[first+1 : first+1+second]).To(Equal([]string{"obstacle?", made(0)}))
@@ -164,9 +162,7 @@ func TestRun_SlowAnnotation_PostponesAction(t *testing.T) {
 	r := unhealthy(1)
 	r.byOwner()
 	r.then = map[string]func(){target(0, remediation.SetMarkedBy): func() { r.clock.Step(freshTime) }}
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(wakeUp).To(Equal(noon))
+	g.Expect(r.succeeds(g)).To(Equal(noon))
 	g.Expect(r.calls).ToNot(ContainElement(target(0, remediation.SetOwnerRemediated)))
 	g.Expect(r.pass.Planned.Decisions[0].Block.Reason).To(Equal(remediation.PreflightPending))
 }
@@ -217,8 +213,7 @@ func TestRun_ManyOrphans_AreBounded(t *testing.T) {
 		r.facts.Situation.Orphans = append(r.facts.Situation.Orphans, remediation.Orphan{Name: fmt.Sprintf("o-%d", i), Marked: true})
 		r.then[fmt.Sprintf("orphan %d: %d", i, remediation.ClearConditions)] = func() { r.clock.Step(200 * time.Millisecond) }
 	}
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	wakeUp := r.succeeds(g)
 	g.Expect(slices.DeleteFunc(slices.Clone(r.calls), func(call string) bool { return !strings.HasPrefix(call, "orphan ") })).To(HaveLen(25))
 	g.Expect(r.calls).To(ContainElement(made(0)))
 	g.Expect(wakeUp).To(Equal(noon))
@@ -258,8 +253,7 @@ func TestRun_PausedAfterReport_DoesNotPatchCheck(t *testing.T) {
 		r.looks[i] = func(read *Preflight, n int) { read.Checks[n].Paused = true }
 	}
 	r.then = map[string]func(){"announce": func() { r.obstacle = &remediation.PreflightCheck{Paused: true} }}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.calls[slices.Index(r.calls, "look [0]"):]).ToNot(ContainElement(HavePrefix("check ")))
 }
 
@@ -300,8 +294,7 @@ func TestRun_EndNotConfirmed_WasNotAnnounced(t *testing.T) {
 	r := unhealthy(1)
 	r.timedOut(0)
 	r.looks[0] = func(read *Preflight, _ int) { recoveredMeanwhile(read) }
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.announced.Planned.Decisions[0]).To(And(
 		HaveField("Action", remediation.None), HaveField("Block.Reason", remediation.PreflightPending)))
 }
@@ -321,8 +314,7 @@ func TestRun_OwnerRequestedAlready_StartsNothing(t *testing.T) {
 			Requested: true, Unhealthy: true, MarkedByThis: true, RequestedByThis: true, Waiting: true, Since: noon.Add(-time.Second),
 		}
 	}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.pass.Planned.Decisions[0]).To(And(HaveField("Action", remediation.None), HaveField("InFlight", false)))
 }
 
@@ -336,8 +328,7 @@ func TestAnnounce_LeftoverCondition_RequestsNothing(t *testing.T) {
 		MarkedByThis: true, RequestedByThis: true, Waiting: true, Since: noon.Add(-time.Minute),
 	}
 	r.looks[0] = func(read *Preflight, _ int) { recoveredMeanwhile(read) }
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	announced := r.announced.Facts(0)
 	g.Expect(explain.ForMachine(&announced, &r.facts.Situation.Check).HealthCheckSucceeded).To(BeNil())
 }
@@ -348,8 +339,7 @@ func TestRun_NoOwner_IsNotBlockedLate(t *testing.T) {
 	r := unhealthy(1)
 	r.byOwner()
 	r.facts.Situation.Targets[0].Owner = ""
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
+	r.succeeds(g)
 	g.Expect(r.calls).To(ContainElement(target(0, remediation.SetOwnerRemediated)))
 	g.Expect(r.pass.Planned.Decisions[0].BlockedLate()).To(BeFalse())
 }

@@ -44,49 +44,34 @@ func TestNextStep_Tried_ReturnsNextOrder(t *testing.T) {
 
 func TestHistory_StepGivenUp_IsRecordedOnce(t *testing.T) {
 	p := usual(twoSteps).policy
-	tests := []struct {
+	type givenUp struct {
 		why     string
 		before  History
 		request Request
 		after   History
-	}{
-		{why: "a step that has a next one", request: Request{Step: stepA, Attempt: 1}, after: History{Tried: stepA}},
-		{
-			why: "in a later attempt, too", before: History{Failures: 1, NotBefore: ago(time.Hour)}, request: Request{Step: stepA, Attempt: 2},
-			after: History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA},
-		},
-		{
-			why: "the last one: the attempt has failed, and nothing of it is tried any more", before: History{Tried: stepA},
-			request: Request{Step: stepB, Attempt: 1}, after: History{Failures: 1, NotBefore: ago(-time.Minute)},
-		},
-		{
-			why: "the second time the wait doubles", before: History{Failures: 1, Tried: stepA}, request: Request{Step: stepB, Attempt: 2},
-			after: History{Failures: 2, NotBefore: ago(-2 * time.Minute)},
-		},
-		{
-			why: "until it is as long as it may be", before: History{Failures: 9, Tried: stepA}, request: Request{Step: stepB, Attempt: 10},
-			after: History{Failures: 10, NotBefore: ago(-10 * time.Minute)},
-		},
-		{
-			why: "a memory that was lost is made good by the request", request: Request{Step: stepB, Attempt: 3},
-			after: History{Failures: 3, NotBefore: ago(-4 * time.Minute)},
-		},
-		{
-			why: "interrupted between the note and the deletion: the step is noted once", before: History{Tried: stepA},
-			request: Request{Step: stepA, Attempt: 1}, after: History{Tried: stepA},
-		},
-		{
-			why: "and so is the attempt, with its wait", before: History{Failures: 1, NotBefore: ago(-30 * time.Second)},
-			request: Request{Step: stepB, Attempt: 1}, after: History{Failures: 1, NotBefore: ago(-30 * time.Second)},
-		},
-		{
-			why: "the next steps were removed from the check", before: History{Tried: stepB}, request: Request{Step: stepB, Attempt: 1},
-			after: History{Tried: stepB},
-		},
-		{
-			why: "a request from before plays no role any more", before: History{Failures: 3, NotBefore: ago(-time.Second)},
-			request: Request{Step: stepA, Attempt: 2}, after: History{Failures: 3, NotBefore: ago(-time.Second)},
-		},
+	}
+	records := func(why string, before History, request Request, after History) givenUp {
+		return givenUp{why, before, request, after}
+	}
+	tests := []givenUp{
+		records("a step that has a next one", History{}, Request{Step: stepA, Attempt: 1}, History{Tried: stepA}),
+		records("in a later attempt, too", History{Failures: 1, NotBefore: ago(time.Hour)}, Request{Step: stepA, Attempt: 2},
+			History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA}),
+		records("the last one: the attempt has failed, and nothing of it is tried any more", History{Tried: stepA},
+			Request{Step: stepB, Attempt: 1}, History{Failures: 1, NotBefore: ago(-time.Minute)}),
+		records("the second time the wait doubles", History{Failures: 1, Tried: stepA}, Request{Step: stepB, Attempt: 2},
+			History{Failures: 2, NotBefore: ago(-2 * time.Minute)}),
+		records("until it is as long as it may be", History{Failures: 9, Tried: stepA}, Request{Step: stepB, Attempt: 10},
+			History{Failures: 10, NotBefore: ago(-10 * time.Minute)}),
+		records("a memory that was lost is made good by the request", History{}, Request{Step: stepB, Attempt: 3},
+			History{Failures: 3, NotBefore: ago(-4 * time.Minute)}),
+		records("interrupted between the note and the deletion: the step is noted once", History{Tried: stepA}, Request{Step: stepA, Attempt: 1},
+			History{Tried: stepA}),
+		records("and so is the attempt, with its wait", History{Failures: 1, NotBefore: ago(-30 * time.Second)}, Request{Step: stepB, Attempt: 1},
+			History{Failures: 1, NotBefore: ago(-30 * time.Second)}),
+		records("the next steps were removed from the check", History{Tried: stepB}, Request{Step: stepB, Attempt: 1}, History{Tried: stepB}),
+		records("a request from before plays no role any more", History{Failures: 3, NotBefore: ago(-time.Second)},
+			Request{Step: stepA, Attempt: 2}, History{Failures: 3, NotBefore: ago(-time.Second)}),
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -114,6 +99,10 @@ func TestPlan_History_DeterminesStep(t *testing.T) {
 	makes := func(id StepID, attempt int, l History) Decision {
 		return underWay(Decision{Action: StartRequest, Step: id, Attempt: attempt, History: l})
 	}
+	exhausted := func(until time.Time) Decision {
+		block := Block{Reason: EscalationExhausted, Until: until, Details: Details{Count: 2}}
+		return Decision{Step: stepA, Until: until, History: History{Failures: 2, NotBefore: until}, Block: block}
+	}
 	tried := func(l History) option { return target(func(t *Target) { t.History = l }) }
 	decide(t, []row{
 		decides("without one, the first step of the first attempt", makes(stepA, 1, History{})),
@@ -121,13 +110,13 @@ func TestPlan_History_DeterminesStep(t *testing.T) {
 		decides("after a failure the first step again, as the next attempt", makes(stepA, 3, History{Failures: 2, NotBefore: noon}),
 			remembers(2, noon)),
 		decides("not before its time",
-			Decision{Step: stepA, Until: ago(-moment), History: History{Failures: 2, NotBefore: ago(-moment)}, Block: Block{Reason: EscalationExhausted, Until: ago(-moment), Details: Details{Count: 2}}},
+			exhausted(ago(-moment)),
 			remembers(2, ago(-moment))),
 		decides("a wait from a clock that was ahead is cut to the longest",
-			Decision{Step: stepA, Until: ago(-10 * time.Minute), History: History{Failures: 2, NotBefore: ago(-10 * time.Minute)}, Block: Block{Reason: EscalationExhausted, Until: ago(-10 * time.Minute), Details: Details{Count: 2}}},
+			exhausted(ago(-10*time.Minute)),
 			remembers(2, ago(-1000*time.Hour))),
 		decides("next steps removed: the attempt has failed",
-			Decision{Step: stepA, Until: ago(-2 * time.Minute), History: History{Failures: 2, NotBefore: ago(-2 * time.Minute)}, Block: Block{Reason: EscalationExhausted, Until: ago(-2 * time.Minute), Details: Details{Count: 2}}},
+			exhausted(ago(-2*time.Minute)),
 			tried(History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})),
 		decides("no step at all", Decision{Block: Block{Reason: TemplateNotResolved}}, steps()),
 	}, twoSteps)

@@ -43,129 +43,76 @@ func (f fleet) count(p Policy) (LimitState, int) {
 
 func TestGate_Verdicts_AreCounted(t *testing.T) {
 	upTo := func(value string) Limits { return Limits{MaxUnhealthy: percent(value)} }
-	tests := []struct {
-		why     string
-		kind    Counting
-		limits  Limits
-		fleet   fleet
-		gate    LimitState
-		healthy int
-	}{
+	type gateRow struct {
+		why    string
+		kind   Counting
+		limits Limits
+		fleet  fleet
+		gate   LimitState
+	}
+	counts := func(why string, kind Counting, limits Limits, of fleet, gate LimitState) gateRow {
+		return gateRow{why, kind, limits, of, gate}
+	}
+	most := func(value string, most, unhealthy int, allowed bool) LimitState {
+		return LimitState{Limit{Field: "maxUnhealthy", Value: value, Max: most}, unhealthy, allowed}
+	}
+	ranged := func(unhealthy int, allowed bool) LimitState {
+		return LimitState{Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}, unhealthy, allowed}
+	}
+	tests := []gateRow{
 		// 003 counts Machines.
-		{
-			why: "003: maxUnhealthy 2, 2 are unhealthy", limits: Limits{MaxUnhealthy: number(2)}, fleet: fleet{healthy: 98, unhealthy: 2},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "2", Max: 2}, 2, true}, healthy: 98,
-		},
-		{
-			why: "003: maxUnhealthy 2, 3 are unhealthy", limits: Limits{MaxUnhealthy: number(2)}, fleet: fleet{healthy: 97, unhealthy: 3},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "2", Max: 2}, 3, false}, healthy: 97,
-		},
-		{
-			why: "003: 40% of 25, 10 are unhealthy", limits: upTo("40%"), fleet: fleet{healthy: 15, unhealthy: 10},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 10, true}, healthy: 15,
-		},
-		{
-			why: "003: 40% of 25, 11 are unhealthy", limits: upTo("40%"), fleet: fleet{healthy: 14, unhealthy: 11},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 11, false}, healthy: 14,
-		},
-		{
-			why: "003: 40% of 6, 2 are unhealthy", limits: upTo("40%"), fleet: fleet{healthy: 4, unhealthy: 2},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 2}, 2, true}, healthy: 4,
-		},
-		{
-			why: "003: 40% of 6, 3 are unhealthy", limits: upTo("40%"), fleet: fleet{healthy: 3, unhealthy: 3},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 2}, 3, false}, healthy: 3,
-		},
-		{
-			why: "003: [3-5] of 10, 2 are unhealthy", limits: Limits{Range: &Range{3, 5}}, fleet: fleet{healthy: 8, unhealthy: 2},
-			gate: LimitState{Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}, 2, false}, healthy: 8,
-		},
-		{
-			why: "003: [3-5] of 10, 3 are unhealthy", limits: Limits{Range: &Range{3, 5}}, fleet: fleet{healthy: 7, unhealthy: 3},
-			gate: LimitState{Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}, 3, true}, healthy: 7,
-		},
-		{
-			why: "003: [3-5] of 10, 6 are unhealthy", limits: Limits{Range: &Range{3, 5}}, fleet: fleet{healthy: 4, unhealthy: 6},
-			gate: LimitState{Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}, 6, false}, healthy: 4,
-		},
-		{
-			why: "003: skipped Machines are not checked: 40% of 25, and 5 more", limits: upTo("40%"),
-			fleet: fleet{healthy: 15, unhealthy: 10, skipped: 5}, gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 10, true},
-			healthy: 15,
-		},
-		{
-			why: "targets that are not healthy count", limits: upTo("40%"), fleet: fleet{healthy: 15, unhealthy: 1, suspect: 4, undetermined: 6},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 11, false}, healthy: 15,
-		},
-		{
-			why: "healthy targets whose request exists count", limits: upTo("40%"), fleet: fleet{healthy: 7, unhealthy: 2, healthyWith: 1},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 4}, 3, true}, healthy: 7,
-		},
-		{
-			why: "each target counts once", limits: upTo("40%"),
-			fleet: fleet{healthy: 6, unhealthyWith: 2, suspectWith: 1, unreadable: 1, leftAlone: 3},
-			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 4}, 4, true}, healthy: 6,
-		},
-		{
-			why: "minHealthy 51% of 10, 6 are healthy", limits: Limits{MinHealthy: percent("51%")},
-			fleet: fleet{healthy: 6, unhealthy: 3, suspect: 1}, gate: LimitState{Limit{Field: "minHealthy", Value: "51%", Max: 4}, 4, true}, healthy: 6,
-		},
+		counts("003: maxUnhealthy 2, 2 are unhealthy", CountNotHealthy, Limits{MaxUnhealthy: number(2)}, fleet{healthy: 98, unhealthy: 2},
+			most("2", 2, 2, true)),
+		counts("003: maxUnhealthy 2, 3 are unhealthy", CountNotHealthy, Limits{MaxUnhealthy: number(2)}, fleet{healthy: 97, unhealthy: 3},
+			most("2", 2, 3, false)),
+		counts("003: 40% of 25, 10 are unhealthy", CountNotHealthy, upTo("40%"), fleet{healthy: 15, unhealthy: 10}, most("40%", 10, 10, true)),
+		counts("003: 40% of 25, 11 are unhealthy", CountNotHealthy, upTo("40%"), fleet{healthy: 14, unhealthy: 11}, most("40%", 10, 11, false)),
+		counts("003: 40% of 6, 2 are unhealthy", CountNotHealthy, upTo("40%"), fleet{healthy: 4, unhealthy: 2}, most("40%", 2, 2, true)),
+		counts("003: 40% of 6, 3 are unhealthy", CountNotHealthy, upTo("40%"), fleet{healthy: 3, unhealthy: 3}, most("40%", 2, 3, false)),
+		counts("003: [3-5] of 10, 2 are unhealthy", CountNotHealthy, Limits{Range: &Range{3, 5}}, fleet{healthy: 8, unhealthy: 2},
+			ranged(2, false)),
+		counts("003: [3-5] of 10, 3 are unhealthy", CountNotHealthy, Limits{Range: &Range{3, 5}}, fleet{healthy: 7, unhealthy: 3},
+			ranged(3, true)),
+		counts("003: [3-5] of 10, 6 are unhealthy", CountNotHealthy, Limits{Range: &Range{3, 5}}, fleet{healthy: 4, unhealthy: 6},
+			ranged(6, false)),
+		counts("003: skipped Machines are not checked: 40% of 25, and 5 more", CountNotHealthy, upTo("40%"),
+			fleet{healthy: 15, unhealthy: 10, skipped: 5}, most("40%", 10, 10, true)),
+		counts("targets that are not healthy count", CountNotHealthy, upTo("40%"), fleet{healthy: 15, unhealthy: 1, suspect: 4, undetermined: 6},
+			most("40%", 10, 11, false)),
+		counts("healthy targets whose request exists count", CountNotHealthy, upTo("40%"), fleet{healthy: 7, unhealthy: 2, healthyWith: 1},
+			most("40%", 4, 3, true)),
+		counts("each target counts once", CountNotHealthy, upTo("40%"),
+			fleet{healthy: 6, unhealthyWith: 2, suspectWith: 1, unreadable: 1, leftAlone: 3}, most("40%", 4, 4, true)),
+		counts("minHealthy 51% of 10, 6 are healthy", CountNotHealthy, Limits{MinHealthy: percent("51%")},
+			fleet{healthy: 6, unhealthy: 3, suspect: 1}, LimitState{Limit{Field: "minHealthy", Value: "51%", Max: 4}, 4, true}),
 
 		// 001 and 002 count Nodes.
-		{
-			why: "001: 30% of 10, 3 are unhealthy", kind: CountUnhealthy, limits: upTo("30%"), fleet: fleet{healthy: 7, unhealthy: 3},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 3, true}, healthy: 7,
-		},
-		{
-			why: "001: 30% of 10, 4 are unhealthy", kind: CountUnhealthy, limits: upTo("30%"), fleet: fleet{healthy: 6, unhealthy: 4},
-			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 4, false}, healthy: 6,
-		},
-		{
-			why: "001, 002: 49% of 100, 49 are unhealthy: at most as many as that", kind: CountUnhealthy, limits: Limits{Default: *percent("49%")},
-			fleet: fleet{healthy: 51, unhealthy: 49}, gate: LimitState{Limit{Field: "maxUnhealthy", Value: "49%", Max: 49}, 49, true}, healthy: 51,
-		},
-		{
-			why: "001, 002: 49% of 100, 50 are unhealthy", kind: CountUnhealthy, limits: Limits{Default: *percent("49%")},
-			fleet: fleet{healthy: 50, unhealthy: 50}, gate: LimitState{Limit{Field: "maxUnhealthy", Value: "49%", Max: 49}, 50, false}, healthy: 50,
-		},
-		{
-			why: "suspects are neither healthy nor unhealthy, and of the others nothing is known", kind: CountUnhealthy, limits: upTo("30%"),
-			fleet: fleet{healthy: 2, unhealthy: 3, suspect: 4, undetermined: 1},
-			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 3, true}, healthy: 2,
-		},
-		{
-			why: "10 Nodes, 2 of them unhealthy and a third one whose request is still there", kind: CountUnhealthy, limits: upTo("30%"),
-			fleet: fleet{healthy: 7, unhealthy: 1, unhealthyWith: 1, healthyWith: 1},
-			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 3, true}, healthy: 7,
-		},
-		{
-			why: "whatever is known of it", kind: CountUnhealthy, limits: upTo("30%"),
-			fleet: fleet{healthy: 6, unhealthy: 1, suspectWith: 1, unreadable: 1, healthyWith: 1},
-			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 4, false}, healthy: 6,
-		},
-		{
-			why: "but not if it is to be left alone", kind: CountUnhealthy, limits: upTo("30%"),
-			fleet: fleet{healthy: 7, unhealthy: 3, leftAlone: 1, skipped: 1},
-			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 3, true}, healthy: 7,
-		},
-		{
-			why: "a minHealthy is about the healthy ones, with Nodes, too", kind: CountUnhealthy, limits: Limits{MinHealthy: percent("51%")},
-			fleet: fleet{healthy: 5, unhealthy: 1, suspect: 4}, gate: LimitState{Limit{Field: "minHealthy", Value: "51%", Max: 4}, 5, false},
-			healthy: 5,
-		},
-		{
-			why: "a range counts unhealthy targets", kind: CountUnhealthy, limits: Limits{Range: &Range{1, 2}, MinHealthy: percent("51%")},
-			fleet: fleet{healthy: 5, unhealthy: 1, suspect: 4},
-			gate:  LimitState{Limit{Field: "unhealthyRange", Value: "[1-2]", Min: 1, Max: 2}, 1, true}, healthy: 5,
-		},
-		{why: "no Nodes at all", kind: CountUnhealthy, limits: upTo("30%"), gate: LimitState{Limit{Field: "maxUnhealthy", Value: "30%"}, 0, true}},
+		counts("001: 30% of 10, 3 are unhealthy", CountUnhealthy, upTo("30%"), fleet{healthy: 7, unhealthy: 3}, most("30%", 3, 3, true)),
+		counts("001: 30% of 10, 4 are unhealthy", CountUnhealthy, upTo("30%"), fleet{healthy: 6, unhealthy: 4}, most("30%", 3, 4, false)),
+		counts("001, 002: 49% of 100, 49 are unhealthy: at most as many as that", CountUnhealthy, Limits{Default: *percent("49%")},
+			fleet{healthy: 51, unhealthy: 49}, most("49%", 49, 49, true)),
+		counts("001, 002: 49% of 100, 50 are unhealthy", CountUnhealthy, Limits{Default: *percent("49%")}, fleet{healthy: 50, unhealthy: 50},
+			most("49%", 49, 50, false)),
+		counts("suspects are neither healthy nor unhealthy, and of the others nothing is known", CountUnhealthy, upTo("30%"),
+			fleet{healthy: 2, unhealthy: 3, suspect: 4, undetermined: 1}, most("30%", 3, 3, true)),
+		counts("10 Nodes, 2 of them unhealthy and a third one whose request is still there", CountUnhealthy, upTo("30%"),
+			fleet{healthy: 7, unhealthy: 1, unhealthyWith: 1, healthyWith: 1}, most("30%", 3, 3, true)),
+		counts("whatever is known of it", CountUnhealthy, upTo("30%"),
+			fleet{healthy: 6, unhealthy: 1, suspectWith: 1, unreadable: 1, healthyWith: 1}, most("30%", 3, 4, false)),
+		counts("but not if it is to be left alone", CountUnhealthy, upTo("30%"), fleet{healthy: 7, unhealthy: 3, leftAlone: 1, skipped: 1},
+			most("30%", 3, 3, true)),
+		counts("a minHealthy is about the healthy ones, with Nodes, too", CountUnhealthy, Limits{MinHealthy: percent("51%")},
+			fleet{healthy: 5, unhealthy: 1, suspect: 4}, LimitState{Limit{Field: "minHealthy", Value: "51%", Max: 4}, 5, false}),
+		counts("a range counts unhealthy targets", CountUnhealthy, Limits{Range: &Range{1, 2}, MinHealthy: percent("51%")},
+			fleet{healthy: 5, unhealthy: 1, suspect: 4}, LimitState{Limit{Field: "unhealthyRange", Value: "[1-2]", Min: 1, Max: 2}, 1, true}),
+		counts("no Nodes at all", CountUnhealthy, upTo("30%"), fleet{}, LimitState{Limit{Field: "maxUnhealthy", Value: "30%"}, 0, true}),
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
 			gate, healthy := test.fleet.count(Policy{Limits: test.limits, Counting: test.kind})
 			g.Expect(gate).To(Equal(test.gate))
-			g.Expect(healthy).To(Equal(test.healthy))
+			g.Expect(healthy).To(Equal(test.fleet.healthy))
 		})
 	}
 }

@@ -14,72 +14,55 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 	five := Policy{StormCooldown: 5 * time.Minute}
 	kept, broken := LimitState{Limit: Limit{Max: 2}, Unhealthy: 2, Allowed: true}, LimitState{Limit: Limit{Max: 2}, Unhealthy: 3}
 	since := ago(time.Hour)
-	tests := []struct {
+	var none Storm
+	type stormRow struct {
 		why    string
 		before Storm
 		gate   LimitState
 		policy Policy
 		check  Check
 		want   Storm
-	}{
-		{why: "a limit that is kept is no storm", gate: kept, policy: five},
-		{why: "one more and it begins", gate: broken, policy: five, want: Storm{Since: noon}},
-		{why: "without a cool-down there are no storms", gate: broken},
-		{why: "and one that was noted down is over", before: Storm{Since: since}, gate: broken},
-		{why: "a negative one is none", before: Storm{Since: since}, gate: broken, policy: Policy{StormCooldown: -moment}},
-		{
-			why: "who only observes notes no storm down", before: Storm{Since: since}, gate: broken,
-			policy: Policy{StormCooldown: time.Minute, Observe: true},
-		},
-		{why: "it began when it began", before: Storm{Since: since}, gate: broken, policy: five, want: Storm{Since: since}},
-		{why: "unless a clock was ahead", before: Storm{Since: ago(-time.Hour)}, gate: broken, policy: five, want: Storm{Since: noon}},
-		{
-			why: "when the limit is kept again it cools down", before: Storm{Since: since}, gate: kept, policy: five,
-			want: Storm{Since: since, CooldownSince: noon},
-		},
-		{
-			why: "for as long as it takes", before: Storm{Since: since, CooldownSince: ago(5*time.Minute - moment)}, gate: kept, policy: five,
-			want: Storm{Since: since, CooldownSince: ago(5*time.Minute - moment)},
-		},
-		{why: "to the moment", before: Storm{Since: since, CooldownSince: ago(5 * time.Minute)}, gate: kept, policy: five},
-		{
-			why: "a cool-down from a clock that was ahead begins now", before: Storm{Since: since, CooldownSince: ago(-time.Hour)}, gate: kept,
-			policy: five, want: Storm{Since: since, CooldownSince: noon},
-		},
-		{
-			why: "a relapse begins the cool-down again", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: broken,
-			policy: five, want: Storm{Since: since},
-		},
-		{
-			why: "unreachable cluster: the storm does not end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
-			check: Check{Unreachable: true}, want: Storm{Since: since},
-		},
-		{why: "and none begins", gate: broken, policy: five, check: Check{Unreachable: true}},
-		{
-			why: "renewed connection: the cool-down goes on", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: kept,
-			policy: five, check: Check{Unreachable: true, Renewing: true}, want: Storm{Since: since, CooldownSince: ago(4 * time.Minute)},
-		},
-		{
-			why: "but does not end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
-			check: Check{Unreachable: true, Renewing: true}, want: Storm{Since: since, CooldownSince: ago(time.Hour)},
-		},
-		{
-			why: "nor just after a reconnect", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
-			check: Check{Reconnecting: true}, want: Storm{Since: since},
-		},
-		{
-			why: "nor while the Cluster has no control plane", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
-			check: Check{Uninitialized: true}, want: Storm{Since: since},
-		},
-		{why: "where none has joined", gate: broken, policy: five, check: Check{Uninitialized: true}},
-		{why: "where all are undetermined", gate: broken, policy: five, check: Check{Reconnecting: true}},
-		{why: "a frozen check notes nothing down: no beginning", gate: broken, policy: five, check: Check{Paused: true}},
-		{
-			why: "and no end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five, check: Check{Paused: true},
-			want: Storm{Since: since, CooldownSince: ago(time.Hour)},
-		},
-		{why: "too few unhealthy targets for a range are no storm", gate: LimitState{Limit: Limit{Min: 3, Max: 5}, Unhealthy: 2}, policy: five},
-		{why: "fewer targets than must be healthy are one", gate: LimitState{Limit: Limit{Max: -1}}, policy: five, want: Storm{Since: noon}},
+	}
+	storm := func(why string, before Storm, gate LimitState, policy Policy, check Check, want Storm) stormRow {
+		return stormRow{why, before, gate, policy, check, want}
+	}
+	tests := []stormRow{
+		storm("a limit that is kept is no storm", none, kept, five, Check{}, none),
+		storm("one more and it begins", none, broken, five, Check{}, Storm{Since: noon}),
+		storm("without a cool-down there are no storms", none, broken, Policy{}, Check{}, none),
+		storm("and one that was noted down is over", Storm{Since: since}, broken, Policy{}, Check{}, none),
+		storm("a negative one is none", Storm{Since: since}, broken, Policy{StormCooldown: -moment}, Check{}, none),
+		storm("who only observes notes no storm down", Storm{Since: since}, broken, Policy{StormCooldown: time.Minute, Observe: true}, Check{},
+			none),
+		storm("it began when it began", Storm{Since: since}, broken, five, Check{}, Storm{Since: since}),
+		storm("unless a clock was ahead", Storm{Since: ago(-time.Hour)}, broken, five, Check{}, Storm{Since: noon}),
+		storm("when the limit is kept again it cools down", Storm{Since: since}, kept, five, Check{}, Storm{Since: since, CooldownSince: noon}),
+		storm("for as long as it takes", Storm{Since: since, CooldownSince: ago(5*time.Minute - moment)}, kept, five, Check{},
+			Storm{Since: since, CooldownSince: ago(5*time.Minute - moment)}),
+		storm("to the moment", Storm{Since: since, CooldownSince: ago(5 * time.Minute)}, kept, five, Check{}, none),
+		storm("a cool-down from a clock that was ahead begins now", Storm{Since: since, CooldownSince: ago(-time.Hour)}, kept, five, Check{},
+			Storm{Since: since, CooldownSince: noon}),
+		storm("a relapse begins the cool-down again", Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, broken, five, Check{},
+			Storm{Since: since}),
+		storm("unreachable cluster: the storm does not end", Storm{Since: since, CooldownSince: ago(time.Hour)}, kept, five,
+			Check{Unreachable: true}, Storm{Since: since}),
+		storm("and none begins", none, broken, five, Check{Unreachable: true}, none),
+		storm("renewed connection: the cool-down goes on", Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, kept, five,
+			Check{Unreachable: true, Renewing: true}, Storm{Since: since, CooldownSince: ago(4 * time.Minute)}),
+		storm("but does not end", Storm{Since: since, CooldownSince: ago(time.Hour)}, kept, five, Check{Unreachable: true, Renewing: true},
+			Storm{Since: since, CooldownSince: ago(time.Hour)}),
+		storm("nor just after a reconnect", Storm{Since: since, CooldownSince: ago(time.Hour)}, kept, five, Check{Reconnecting: true},
+			Storm{Since: since}),
+		storm("nor while the Cluster has no control plane", Storm{Since: since, CooldownSince: ago(time.Hour)}, kept, five,
+			Check{Uninitialized: true}, Storm{Since: since}),
+		storm("where none has joined", none, broken, five, Check{Uninitialized: true}, none),
+		storm("where all are undetermined", none, broken, five, Check{Reconnecting: true}, none),
+		storm("a frozen check notes nothing down: no beginning", none, broken, five, Check{Paused: true}, none),
+		storm("and no end", Storm{Since: since, CooldownSince: ago(time.Hour)}, kept, five, Check{Paused: true},
+			Storm{Since: since, CooldownSince: ago(time.Hour)}),
+		storm("too few unhealthy targets for a range are no storm", none, LimitState{Limit: Limit{Min: 3, Max: 5}, Unhealthy: 2}, five, Check{},
+			none),
+		storm("fewer targets than must be healthy are one", none, LimitState{Limit: Limit{Max: -1}}, five, Check{}, Storm{Since: noon}),
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {

@@ -86,50 +86,42 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 func TestCheckWrites_Plan_AreInOrder(t *testing.T) {
 	storm := Storm{Since: ago(time.Hour), CooldownSince: ago(time.Minute)}
 	one := []Replacement{{Target: "m1", Owner: owner, GoneSince: noon}}
-	tests := []struct {
+	type checkRow struct {
 		why       string
 		plan      Planned
 		check     Check
 		replacing []Replacement
 		finalizer bool
 		want      []CheckWrite
-	}{
-		{why: "nothing for nothing"},
-		{
-			why: "a finalizer comes before everything else", plan: Planned{Finalizer: true, Storm: storm, Replacing: one},
-			want: []CheckWrite{AddFinalizer, WriteStorm, WriteReplacing},
-		},
-		{why: "once", plan: Planned{Finalizer: true}, finalizer: true},
-		{why: "who is about to go cannot be given one", plan: Planned{Finalizer: true}, check: Check{Deleting: true}},
-		{
-			why: "and goes when there is nothing left, at last", plan: Planned{Storm: storm, Replacing: one}, check: Check{Deleting: true},
-			finalizer: true, want: []CheckWrite{WriteStorm, WriteReplacing, RemoveFinalizer},
-		},
-		{why: "who has nothing needs none", finalizer: true, want: []CheckWrite{RemoveFinalizer}},
-		{why: "a storm is noted", plan: Planned{Storm: Storm{Since: noon}}, want: []CheckWrite{WriteStorm}},
-		{why: "and its end", check: Check{Storm: storm}, want: []CheckWrite{WriteStorm}},
-		{
-			why: "and its cooling down", plan: Planned{Storm: storm}, check: Check{Storm: Storm{Since: ago(time.Hour)}},
-			want: []CheckWrite{WriteStorm},
-		},
-		{why: "once", plan: Planned{Storm: Storm{storm.Since.Local(), storm.CooldownSince.Local()}}, check: Check{Storm: storm}},
-		{why: "owner remediation is recorded", plan: Planned{Replacing: one}, want: []CheckWrite{WriteReplacing}},
-		{why: "once", plan: Planned{Replacing: []Replacement{{Target: "m1", Owner: owner, GoneSince: noon.Local()}}}, replacing: one},
-		{
-			why: "deleted Machine is recorded", plan: Planned{Replacing: one}, replacing: []Replacement{{Target: "m1", Owner: owner}},
-			want: []CheckWrite{WriteReplacing},
-		},
-		{
-			why: "and another owner", plan: Planned{Replacing: one},
-			replacing: []Replacement{{Target: "m1", Owner: "MachineSet/b", GoneSince: noon}}, want: []CheckWrite{WriteReplacing},
-		},
-		{
-			why: "and another target", plan: Planned{Replacing: one}, replacing: []Replacement{{Target: "m2", Owner: owner, GoneSince: noon}},
-			want: []CheckWrite{WriteReplacing},
-		},
-		{why: "and its end", replacing: one, want: []CheckWrite{WriteReplacing}},
-		{why: "a frozen check is not written to", plan: Planned{Finalizer: true, Storm: storm, Replacing: one}, check: Check{Paused: true}},
-		{why: "not even to let it go", check: Check{Paused: true, Deleting: true}, finalizer: true},
+	}
+	writesToCheck := func(why string, plan Planned, check Check, replacing []Replacement, finalizer bool, want ...CheckWrite) checkRow {
+		return checkRow{why, plan, check, replacing, finalizer, want}
+	}
+	tests := []checkRow{
+		writesToCheck("nothing for nothing", Planned{}, Check{}, nil, false),
+		writesToCheck("a finalizer comes before everything else", Planned{Finalizer: true, Storm: storm, Replacing: one}, Check{}, nil, false,
+			AddFinalizer, WriteStorm, WriteReplacing),
+		writesToCheck("once", Planned{Finalizer: true}, Check{}, nil, true),
+		writesToCheck("who is about to go cannot be given one", Planned{Finalizer: true}, Check{Deleting: true}, nil, false),
+		writesToCheck("and goes when there is nothing left, at last", Planned{Storm: storm, Replacing: one}, Check{Deleting: true}, nil, true,
+			WriteStorm, WriteReplacing, RemoveFinalizer),
+		writesToCheck("who has nothing needs none", Planned{}, Check{}, nil, true, RemoveFinalizer),
+		writesToCheck("a storm is noted", Planned{Storm: Storm{Since: noon}}, Check{}, nil, false, WriteStorm),
+		writesToCheck("and its end", Planned{}, Check{Storm: storm}, nil, false, WriteStorm),
+		writesToCheck("and its cooling down", Planned{Storm: storm}, Check{Storm: Storm{Since: ago(time.Hour)}}, nil, false, WriteStorm),
+		writesToCheck("once", Planned{Storm: Storm{storm.Since.Local(), storm.CooldownSince.Local()}}, Check{Storm: storm}, nil, false),
+		writesToCheck("owner remediation is recorded", Planned{Replacing: one}, Check{}, nil, false, WriteReplacing),
+		writesToCheck("once", Planned{Replacing: []Replacement{{Target: "m1", Owner: owner, GoneSince: noon.Local()}}}, Check{}, one, false),
+		writesToCheck("deleted Machine is recorded", Planned{Replacing: one}, Check{}, []Replacement{{Target: "m1", Owner: owner}}, false,
+			WriteReplacing),
+		writesToCheck("and another owner", Planned{Replacing: one}, Check{},
+			[]Replacement{{Target: "m1", Owner: "MachineSet/b", GoneSince: noon}}, false, WriteReplacing),
+		writesToCheck("and another target", Planned{Replacing: one}, Check{}, []Replacement{{Target: "m2", Owner: owner, GoneSince: noon}}, false,
+			WriteReplacing),
+		writesToCheck("and its end", Planned{}, Check{}, one, false, WriteReplacing),
+		writesToCheck("a frozen check is not written to", Planned{Finalizer: true, Storm: storm, Replacing: one}, Check{Paused: true}, nil,
+			false),
+		writesToCheck("not even to let it go", Planned{}, Check{Paused: true, Deleting: true}, nil, true),
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
