@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
@@ -20,12 +19,7 @@ func (s *story) eventsAt(at time.Time, kind health.Kind, d remediation.Decision)
 	if kind == health.Unhealthy {
 		verdict.Reason, verdict.Since = health.NodeDeleted, at
 	}
-	news, started, ended := s.memory.Compare(&explain.Evaluation{
-		Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}},
-		Assessment: &health.Assessment{Verdicts: []health.Verdict{verdict}},
-		Situation:  &remediation.Situation{Targets: []remediation.Target{s.target}}, Policy: &s.policy,
-		Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
-	}, at)
+	news, started, ended := s.memory.Compare(passOver(health.Target{Name: "m"}, verdict, s.target, &s.policy, d), at)
 	for i := range news {
 		for _, e := range news[i].Events {
 			reasons = append(reasons, e.Reason)

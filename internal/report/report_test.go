@@ -136,18 +136,25 @@ func TestStatus_RecentRemediations_KeepsTen(t *testing.T) {
 	g.Expect(recent(named("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"), nil)).To(HaveLen(10))
 }
 
+// passOver is a reconcile of one target.
+func passOver(
+	facts health.Target, v health.Verdict, target remediation.Target, p *remediation.Policy, d remediation.Decision,
+) *explain.Evaluation {
+	return &explain.Evaluation{
+		Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{facts}},
+		Assessment: &health.Assessment{Verdicts: []health.Verdict{v}},
+		Situation:  &remediation.Situation{Targets: []remediation.Target{target}}, Policy: p,
+		Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
+	}
+}
+
 // A failed preflight check, or a cache without the last write of the manager, does not end a remediation.
 func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 	g := NewWithT(t)
 	memory := &Memory{}
 	learn := func(verdict health.Verdict, target remediation.Target, d remediation.Decision) []EndedRemediation {
 		target.Name = "m"
-		_, _, ended := memory.Compare(&explain.Evaluation{
-			Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}},
-			Assessment: &health.Assessment{Verdicts: []health.Verdict{verdict}},
-			Situation:  &remediation.Situation{Targets: []remediation.Target{target}}, Policy: &remediation.Policy{},
-			Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
-		}, noon)
+		_, _, ended := memory.Compare(passOver(health.Target{Name: "m"}, verdict, target, &remediation.Policy{}, d), noon)
 		return ended
 	}
 	unhealthy := health.Verdict{Kind: health.Unhealthy, Reason: health.NodeDeleted}
@@ -181,12 +188,8 @@ type story struct {
 func (s *story) compare(kind health.Kind, target remediation.Target, d remediation.Decision) []EndedRemediation {
 	target.Name = "m"
 	s.now = s.now.Add(time.Minute)
-	_, _, ended := s.memory.Compare(&explain.Evaluation{
-		Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m", Machine: &health.MachineFacts{CreatedAt: s.created}}}},
-		Assessment: &health.Assessment{Verdicts: []health.Verdict{{Kind: kind}}},
-		Situation:  &remediation.Situation{Targets: []remediation.Target{target}}, Policy: &s.policy,
-		Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
-	}, s.now)
+	facts := health.Target{Name: "m", Machine: &health.MachineFacts{CreatedAt: s.created}}
+	_, _, ended := s.memory.Compare(passOver(facts, health.Verdict{Kind: kind}, target, &s.policy, d), s.now)
 	return ended
 }
 
@@ -250,11 +253,8 @@ func TestCompare_NextStepAtOnce_EndsTheFirst(t *testing.T) {
 	s.compare(health.Unhealthy, requested, remediation.Decision{
 		Action: remediation.GiveUp, Why: remediation.StepFailed, Step: first, Attempt: 1, InFlight: true,
 	})
-	ended := s.compare(
-		health.Unhealthy,
-		remediation.Target{},
-		remediation.Decision{Action: remediation.RequestOwnerRemediation, Step: owner, InFlight: true},
-	)
+	ended := s.compare(health.Unhealthy, remediation.Target{},
+		remediation.Decision{Action: remediation.RequestOwnerRemediation, Step: owner, InFlight: true})
 	g.Expect(ended).To(HaveLen(1))
 	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].ByOwner}).To(Equal([]any{int32(1), remedyv1.FailedOutcome, false}))
 	marked := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: s.now}}
@@ -317,16 +317,21 @@ func TestCompare_RequestedAgain_IsAnother(t *testing.T) {
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, again)).To(ConsistOf(HaveField("Event.Reason", "Withdrawn")))
 }
 
+// passOverMany is a reconcile of n targets.
+func passOverMany(n int, p *remediation.Policy) *explain.Evaluation {
+	return &explain.Evaluation{
+		Check: "c", Snapshot: &health.Snapshot{Targets: make([]health.Target, n)},
+		Assessment: &health.Assessment{Verdicts: make([]health.Verdict, n)},
+		Situation:  &remediation.Situation{Targets: make([]remediation.Target, n)}, Policy: p,
+		Planned: &remediation.Planned{Decisions: make([]remediation.Decision, n)},
+	}
+}
+
 // What is kept of a suspect target is small, because after an outage all targets of a fleet can be suspect.
 func TestCompare_SuspectTarget_CostsLittleMemory(t *testing.T) {
 	g := NewWithT(t)
 	const n = 100_000
-	pass := &explain.Evaluation{
-		Check: "c", Snapshot: &health.Snapshot{Targets: make([]health.Target, n)},
-		Assessment: &health.Assessment{Verdicts: make([]health.Verdict, n)},
-		Situation:  &remediation.Situation{Targets: make([]remediation.Target, n)}, Policy: &remediation.Policy{},
-		Planned: &remediation.Planned{Decisions: make([]remediation.Decision, n)},
-	}
+	pass := passOverMany(n, &remediation.Policy{})
 	for i := range n {
 		name := fmt.Sprintf("machine-%d", i)
 		pass.Snapshot.Targets[i].Name, pass.Situation.Targets[i].Name = name, name
@@ -360,12 +365,7 @@ func TestCompare_StartedRemediations_PinNoPlan(t *testing.T) {
 	before := heap()
 	// One starts in each reconcile, as with maxInFlight, so each has a plan of its own.
 	for n := range started {
-		pass := &explain.Evaluation{
-			Check: "c", Snapshot: &health.Snapshot{Targets: make([]health.Target, targets)},
-			Assessment: &health.Assessment{Verdicts: make([]health.Verdict, targets)},
-			Situation:  &remediation.Situation{Targets: make([]remediation.Target, targets)}, Policy: policy,
-			Planned: &remediation.Planned{Decisions: make([]remediation.Decision, targets)},
-		}
+		pass := passOverMany(targets, policy)
 		for i := range targets {
 			pass.Snapshot.Targets[i].Name, pass.Situation.Targets[i].Name = names[i], names[i]
 			pass.Assessment.Verdicts[i].Kind = health.Healthy
