@@ -6,6 +6,7 @@ package workload_test
 import (
 	"context"
 	"flag"
+	"os"
 	"net/url"
 	"sync"
 	"testing"
