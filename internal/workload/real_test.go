@@ -6,8 +6,8 @@ package workload_test
 import (
 	"context"
 	"flag"
-	"os"
 	"net/url"
+	"os"
 	"sync"
 	"testing"
 	"time"
