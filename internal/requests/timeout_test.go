@@ -214,8 +214,14 @@ func TestWatch_Lost_MissesNoRequest(t *testing.T) {
 
 	// The CRD is deleted and created again, and so is the request, which is not read at first.
 	fails.Store(true)
+	s.traffic.since()
 	s.uninstall(s.kind.CRDs()...)
 	s.install(s.kind.CRDs()...)
+	// The API server ends a watch of a deleted kind a second late. Until then it would deliver the new request, too.
+	s.Eventually(func() int {
+		s.clock.Step(longestPause)
+		return s.traffic.lists("reboots")
+	}).ShouldNot(BeZero(), "the watch has ended")
 	second := first.DeepCopy()
 	second.SetResourceVersion("")
 	second.SetUID("")
