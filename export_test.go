@@ -54,5 +54,6 @@ func NewManager(ctx context.Context, config *rest.Config, s *settings.Settings, 
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{Manager: mgr, SetUp: all.setUp, AddRunnables: func(now clock.WithTicker) error { return addRunnables(mgr, s, all, now) }}, nil
+	runnables := func(now clock.WithTicker) error { return addRunnables(mgr, s, all, now) }
+	return &Manager{Manager: mgr, SetUp: all.setUp, AddRunnables: runnables}, nil
 }

@@ -206,8 +206,8 @@ func (p *run) failed(err error) bool {
 }
 
 // needsControlPlane reports whether a decision depends on the control plane: one of its Nodes may get a request; or there is, or was, such
-// a request, so that the Lease of the control plane has to be released. A check that no longer selects members of the control plane lets the
-// Lease expire: to release it, every check of workers would have to read it.
+// a request, so that the Lease of the control plane has to be released. A check that no longer selects members of the control plane lets
+// the Lease expire: to release it, every check of workers would have to read it.
 func (p *run) needsControlPlane() bool {
 	s, asks := &p.facts.Situation, p.facts.Policy.CreatesRequests()
 	if s.Check.Paused {

@@ -82,7 +82,6 @@ func excluded(x *scene)              { x.situation.Targets[0].Excluded = true }
 func markedByThis(x *scene)          { x.situation.Targets[0].OwnerRemediation.MarkedByThis = true }
 func hasTried(id StepID) option      { return target(func(t *Target) { t.History.Tried = id }) }
 func nameTakenBy(name string) option { return target(func(t *Target) { t.RequestNameConflict = name }) }
-func mark(m OwnerRemediation) option { return target(func(t *Target) { t.OwnerRemediation = m }) }
 func unpausedAt(at time.Time) option { return check(func(c *Check) { c.UnpausedAt = at }) }
 func limitedTo(r *Range) option      { return policy(func(p *Policy) { p.Limits.Range = r }) }
 func heldUntil(until time.Time) Lease {

@@ -23,7 +23,8 @@ func TestStolenToken_OneNamespace_NoOtherNamespace(t *testing.T) {
 	plane = testenv.Start(t, installation("testdata/one-namespace")...)
 	g, ctx := NewWithT(t), t.Context()
 	for _, namespace := range []string{teamA, teamB} {
-		g.Expect(plane.API.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod-kubeconfig"}})).To(Succeed())
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod-kubeconfig"}}
+		g.Expect(plane.API.Create(ctx, secret)).To(Succeed())
 	}
 	thief := stolenToken(t)
 	read := func(namespace string) error {

@@ -40,7 +40,8 @@ func Aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
 }
 
 func aggregate(ctx context.Context, management *testenv.Environment, rules ...rbacv1.PolicyRule) error {
-	if err := ChangePermissions(ctx, management.API, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(all, rules...) }); err != nil {
+	add := func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(all, rules...) }
+	if err := ChangePermissions(ctx, management.API, add); err != nil {
 		return errors.Wrap(err, "failed to aggregate permissions")
 	}
 	return management.UntilAllowed(ctx, "", testenv.Manager.Name, &rules[0], true)

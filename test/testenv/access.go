@@ -112,8 +112,8 @@ func (e *Environment) DeleteAll(t testing.TB, kinds ...string) {
 	}
 }
 
-// Grant gives a user permissions by a new ClusterRole, in one namespace or, if that is empty, in all. It returns when the API server applies
-// them. The name of the ClusterRole is new, too: the API server grants deleted permissions for a moment.
+// Grant gives a user permissions by a new ClusterRole, in one namespace or, if that is empty, in all. It returns when the API server
+// applies them. The name of the ClusterRole is new, too: the API server grants deleted permissions for a moment.
 func (e *Environment) Grant(t testing.TB, user controlplane.User, namespace string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	t.Helper()
 	g, ctx := NewWithT(t), context.WithoutCancel(t.Context())
@@ -136,7 +136,8 @@ func (e *Environment) Grant(t testing.TB, user controlplane.User, namespace stri
 // Token returns a token of a ServiceAccount, which is created if it does not exist.
 func (e *Environment) Token(t testing.TB, namespace, name string) string {
 	t.Helper()
-	account, request := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, &authenticationv1.TokenRequest{}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	request := &authenticationv1.TokenRequest{}
 	NewWithT(t).Expect(client.IgnoreAlreadyExists(e.API.Create(t.Context(), account))).To(Succeed())
 	NewWithT(t).Expect(e.API.SubResource("token").Create(t.Context(), account, request)).To(Succeed())
 	return request.Status.Token
