@@ -4,6 +4,7 @@
 package stage
 
 import (
+	. "github.com/onsi/gomega"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -71,6 +72,18 @@ func MachineCondition(kind string) func(*clusterv1.Machine) string {
 		}
 		return string(c.Status) + " " + c.Reason
 	}
+}
+
+// WaitMachineCondition waits for the status and the reason of a condition of a Machine; empty is no condition.
+func (s *Stage) WaitMachineCondition(m *clusterv1.Machine, kind, expected string) {
+	s.T.Helper()
+	s.Eventually(Get(s, m)).Should(WithTransform(MachineCondition(kind), Equal(expected)))
+}
+
+// WaitCheckCondition waits for the status and the reason of a condition of a check.
+func (s *Stage) WaitCheckCondition(check *remedyv1.MachineHealthCheck, kind, expected string) {
+	s.T.Helper()
+	s.Eventually(Get(s, check)).Should(WithTransform(CheckCondition(kind), Equal(expected)))
 }
 
 // MachineConditions returns the status and the reason of a condition of every Machine.
