@@ -34,40 +34,38 @@ func createControlPlaneNodes(s *stage.Stage, n int) []*clusterv1.Machine {
 	return machines
 }
 
-// A Machine whose Node was deleted still is a member of etcd. Without the two members that are down, the three others would keep quorum
-// without one of them.
-func TestControlPlane_MachineWithoutNode_IsEtcdMember(t *testing.T) {
+// A Machine whose Node was deleted still is a member of etcd. A Node of the control plane that has no Machine can have a member, too, about
+// which no owner reports. Without those members, the three others would keep quorum without one of them.
+func TestControlPlane_NodeOrMachineAlone_IsEtcdMember(t *testing.T) {
 	t.Parallel()
-	stage.LockControlPlane(t)
-	s := stage.New(t)
-	for _, m := range createControlPlaneNodes(s, 5)[3:] {
-		s.SetEtcdMember(m, metav1.ConditionFalse)
-		s.Expect(s.Workload.Delete(s.Ctx, s.Node(m.Name))).To(Succeed())
+	for name, test := range map[string]struct {
+		prepare func(*stage.Stage)
+		nodes   int32
+	}{
+		"Machine without Node": {func(s *stage.Stage) {
+			for _, m := range createControlPlaneNodes(s, 5)[3:] {
+				s.SetEtcdMember(m, metav1.ConditionFalse)
+				s.Expect(s.Workload.Delete(s.Ctx, s.Node(m.Name))).To(Succeed())
+			}
+		}, 3},
+		"Node without Machine": {func(s *stage.Stage) {
+			createControlPlaneNodes(s, 3)
+			s.CreateNode("cp-4", func(node *corev1.Node) { node.Labels[workload.EtcdLabel] = "true" })
+		}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stage.LockControlPlane(t)
+			s := stage.New(t)
+			test.prepare(s)
+			check := s.CreateNodeCheck("workers", metal3(s))
+			c := s.Start()
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{test.nodes, test.nodes, 0})))
+			s.FailNode("cp-1")
+			decided(s, check, "cp-1", Equal("Blocked QuorumAtRisk"))
+			c.WaitIdle()
+			s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+		})
 	}
-	check := s.CreateNodeCheck("workers", metal3(s))
-	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
-	s.FailNode("cp-1")
-	decided(s, check, "cp-1", Equal("Blocked QuorumAtRisk"))
-	c.WaitIdle()
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
-}
-
-// A Node of the control plane that has no Machine can have a member of etcd, too, about which no owner reports. Without it, the three
-// others would keep quorum without one of them.
-func TestControlPlane_NodeWithoutMachine_CanBeEtcdMember(t *testing.T) {
-	t.Parallel()
-	stage.LockControlPlane(t)
-	s := stage.New(t)
-	createControlPlaneNodes(s, 3)
-	s.CreateNode("cp-4", func(node *corev1.Node) { node.Labels[workload.EtcdLabel] = "true" })
-	check := s.CreateNodeCheck("workers", metal3(s))
-	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{4, 4, 0})))
-	s.FailNode("cp-1")
-	decided(s, check, "cp-1", Equal("Blocked QuorumAtRisk"))
-	c.WaitIdle()
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 }
 
 // The cache does not show what happened to Machines. The preflight check of a Node reads its Machine and the members of etcd live.

@@ -75,25 +75,6 @@ func startWithoutMedik8s(s *stage.Stage) (*remedyv1.NodeHealthCheck, *stage.Inst
 	return check, s.Start()
 }
 
-// A NodeHealthCheck of medik8s that selects the same Nodes is responsible, because its operator would remediate them, too.
-func TestMedik8s_SelectsTheSameNodes_KeepsThem(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	createNodes(s)
-	other := createMedik8sCheck(s)
-	check := s.CreateNodeCheck("workers")
-	c := s.Start()
-	decided(s, check, "n-3", Equal("Blocked ManagedByOtherCheck"))
-	s.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.SelectorsDisjointCondition))(check)).
-		To(ContainSubstring("nodehealthchecks.remediation.medik8s.io " + s.Namespace))
-	c.WaitIdle()
-	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
-
-	s.Expect(s.Admin.Delete(s.Ctx, other)).To(Succeed())
-	s.Advance(time.Minute + time.Second)
-	s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))
-}
-
 // These are the steps of docs/migrate-medik8s.md. At each of them one of the two is responsible for the Node.
 func TestMedik8s_Migration_HandsTheNodesOver(t *testing.T) {
 	t.Parallel()
@@ -105,6 +86,8 @@ func TestMedik8s_Migration_HandsTheNodesOver(t *testing.T) {
 	// Compare: Remedy reports what it would do, and that the other check is responsible.
 	decided(s, check, "n-3", Equal("Observed ObserveMode"))
 	s.Expect(disjoint(check)).To(Equal("False SelectorsOverlap"))
+	s.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.SelectorsDisjointCondition))(check)).
+		To(ContainSubstring("nodehealthchecks.remediation.medik8s.io " + s.Namespace))
 	s.Expect(stage.OfNodes(stage.CheckCondition(remedyv1.ReadyCondition))(check)).To(Equal("False SelectorsOverlap"))
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())

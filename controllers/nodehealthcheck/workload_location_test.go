@@ -55,29 +55,8 @@ func requestInWorkloadOf(s *stage.Stage, kind remediator.Kind) func() *unstructu
 	}
 }
 
-// A remediator that reads Nodes of its own cluster gets its requests there, from a template there. They belong to the Node.
-func TestWorkloadLocation_UnhealthyNode_RequestIsBesideIt(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t)
-	node := createNodes(s)
-	check := s.CreateNodeCheck("workers", inWorkload(s))
-	c := s.Start()
-	// The requests are read again all the time.
-	c.NeverIdle = true
-	s.Eventually(requestInWorkload(s)).ShouldNot(BeNil())
-	request := requestInWorkload(s)()
-	s.Expect(request.GetOwnerReferences()).To(ConsistOf(And(HaveField("Kind", "Node"), HaveField("UID", node.UID))))
-	s.Expect(request.GetLabels()).To(HaveKey(remedyv1.CheckLabel))
-	decided(s, check, "n-3", Equal("Remediating "))
-	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
-	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
-
-	s.SetReady("n-3", corev1.ConditionTrue, 0)
-	s.Eventually(requestInWorkload(s)).Should(BeNil())
-	s.Eventually(stage.Get(s, check)).Should(And(HaveField("Finalizers", BeEmpty()), WithTransform(status, Equal([]int32{3, 3, 0}))))
-}
-
 // Every remediator that finds its Node by name is driven in the same cluster, too: until the Node is healthy, and until it does not exist.
+// It gets its requests there, from a template there. They belong to the Node.
 func TestWorkloadLocation_EachRemediator_IsDriven(t *testing.T) {
 	t.Parallel()
 	for _, known := range knownRemediators {
@@ -87,7 +66,7 @@ func TestWorkloadLocation_EachRemediator_IsDriven(t *testing.T) {
 		t.Run(known.name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
-			createNodes(s)
+			node := createNodes(s)
 			check := s.CreateNodeCheck("workers", inWorkloadWith(s, known.kind))
 			c := s.Start()
 			c.NeverIdle = true
@@ -99,9 +78,13 @@ func TestWorkloadLocation_EachRemediator_IsDriven(t *testing.T) {
 				}).WithTimeout(stage.OutcomeTimeout).Should(expected)
 			}
 			becomes(remediator.Succeeds, HaveField("GetFinalizers()", Not(BeEmpty())))
+			s.Expect(request().GetOwnerReferences()).To(ConsistOf(And(HaveField("Kind", "Node"), HaveField("UID", node.UID))))
+			s.Expect(request().GetLabels()).To(HaveKey(remedyv1.CheckLabel))
+			s.Expect(s.Requests(known.kind)).To(BeEmpty())
+			s.Expect(stage.Get(s, check)().Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
 			s.SetReady("n-3", corev1.ConditionTrue, 0)
 			becomes(remediator.Succeeds, BeNil())
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
+			s.Eventually(stage.Get(s, check)).Should(And(HaveField("Finalizers", BeEmpty()), WithTransform(status, Equal([]int32{3, 3, 0}))))
 
 			s.FailNode("n-3")
 			becomes(remediator.Hangs, HaveField("GetFinalizers()", Not(BeEmpty())))
@@ -189,51 +172,40 @@ func TestWorkloadLocation_Outage_FinalizerStaysAsLongAsTheCluster(t *testing.T) 
 	s.Expect(requestInWorkload(s)()).ToNot(BeNil(), "the workload cluster is not reached any more")
 }
 
-// Metal3 reads the Machine of a request in its namespace.
-func TestWorkloadLocation_Metal3WithoutMachines_IsReported(t *testing.T) {
+// Metal3 reads the Machine of a request in its namespace. Requests in the management cluster would never be remediated by a remediator that
+// reads Nodes of its own cluster.
+func TestWorkloadLocation_RemediatorCannotRead_IsReported(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(*stage.Stage, *remedyv1.NodeHealthCheckSpec)
+		kind   remediator.Kind
+		change func(*remedyv1.NodeHealthCheckSpec)
 		says   string
 	}{
-		"in the workload cluster": {
-			func(_ *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
-				spec.TemplateLocation = remedyv1.WorkloadLocation
-			},
-			"create the template in the management cluster",
-		},
-		"in another namespace": {
-			func(_ *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
-				spec.RemediationTemplate.Namespace = "default"
-			},
-			"create the template in namespace team-",
-		},
+		"Metal3 in the workload cluster": {remediator.Metal3, func(spec *remedyv1.NodeHealthCheckSpec) {
+			spec.TemplateLocation = remedyv1.WorkloadLocation
+		}, "create the template in the management cluster"},
+		"Metal3 in another namespace": {remediator.Metal3, func(spec *remedyv1.NodeHealthCheckSpec) {
+			spec.RemediationTemplate.Namespace = "default"
+		}, "create the template in namespace team-"},
+		"local remediator in the management cluster": {remediator.FenceAgents, func(*remedyv1.NodeHealthCheckSpec) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
 			createNodes(s)
-			check := s.CreateNodeCheck("workers", metal3(s), func(spec *remedyv1.NodeHealthCheckSpec) { test.change(s, spec) })
+			check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+				spec.RemediationTemplate = s.CreateNodeTemplate(test.kind, "workers")
+				test.change(spec)
+			})
 			c := s.Start()
 			c.NeverIdle = true
 			decided(s, check, "n-3", Equal("Blocked TemplateNotResolved"))
-			s.Expect(stage.OfNodes(stage.CheckCondition(remedyv1.TemplatesResolvedCondition))(check)).To(Equal("False WrongLocation"))
+			s.Expect(templatesResolved(check)).To(Equal("False WrongLocation"))
 			s.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.TemplatesResolvedCondition))(check)).To(ContainSubstring(test.says))
+			c.ReconcileAll()
+			s.Expect(s.Requests(test.kind)).To(BeEmpty())
 		})
 	}
-}
-
-// Requests in the management cluster would never be remediated by a remediator that reads Nodes of its own cluster.
-func TestWorkloadLocation_LocalRemediatorInManagement_IsReported(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t)
-	createNodes(s)
-	check := s.CreateNodeCheck("workers")
-	c := s.Start()
-	decided(s, check, "n-3", Equal("Blocked TemplateNotResolved"))
-	s.Expect(stage.OfNodes(stage.CheckCondition(remedyv1.TemplatesResolvedCondition))(check)).To(Equal("False WrongLocation"))
-	c.WaitIdle()
-	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
 }
 
 // The kubeconfig leads to another cluster, which does not have the requests. They are not taken for requests that no longer exist.
