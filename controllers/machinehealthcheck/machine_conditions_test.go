@@ -22,8 +22,7 @@ func TestCheck_MissingCluster_ReportsClusterNotFound(t *testing.T) {
 	s := stage.New(t)
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = "later" })
 	s.Start()
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False ClusterNotFound")))
+	s.WaitCheckCondition(check, remedyv1.ClusterReachableCondition, "False ClusterNotFound")
 	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False ClusterNotFound"))
 	events := func() []string {
 		all := &corev1.EventList{}
@@ -39,8 +38,7 @@ func TestCheck_MissingCluster_ReportsClusterNotFound(t *testing.T) {
 	s.Eventually(events).Should(ContainElement("Warning ClusterNotFound"))
 	s.CreateCluster("later")
 	s.Eventually(events).Should(ContainElement("Normal ClusterReachable"))
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
+	s.WaitCheckCondition(check, remedyv1.ClusterReachableCondition, "True ClusterReachable")
 }
 
 // The Machine of a deleted Node is only observed until nodeGoneTimeout has passed.
@@ -58,8 +56,7 @@ func TestDeletedNode_AfterNodeGoneTimeout_MachineIsRemediated(t *testing.T) {
 	s.Eventually(stage.Get(s, m)).Should(WithTransform(stage.Annotations, HaveKey(remedyv1.NodeGoneSinceAnnotation)))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Pending ")))
 	s.Advance(10 * time.Minute)
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(m)).
 		To(Equal("False " + clusterv1.MachineHealthCheckNodeDeletedReason))
 }
@@ -76,9 +73,7 @@ func TestNode_OtherProviderID_IsNotTheNodeOfTheMachine(t *testing.T) {
 	s.Expect(s.Workload.Delete(s.Ctx, node)).To(Succeed())
 	node.ResourceVersion, node.UID, node.Spec.ProviderID = "", "", "test:///another"
 	s.Expect(s.Workload.Create(s.Ctx, node)).To(Succeed())
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition),
-			Equal("False "+clusterv1.MachineHealthCheckNodeDeletedReason)))
+	s.WaitMachineCondition(m, clusterv1.MachineHealthCheckSucceededCondition, "False "+clusterv1.MachineHealthCheckNodeDeletedReason)
 }
 
 func TestNodeStartup_NodeNeverJoins_MachineIsRemediated(t *testing.T) {
@@ -93,11 +88,8 @@ func TestNodeStartup_NodeNeverJoins_MachineIsRemediated(t *testing.T) {
 	s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Pending ")))
 	s.Advance(time.Hour)
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition),
-			Equal("False "+clusterv1.MachineHealthCheckNodeStartupTimeoutReason)))
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineHealthCheckSucceededCondition, "False "+clusterv1.MachineHealthCheckNodeStartupTimeoutReason)
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 }
 
 // The other check reports the overlap, and becomes responsible when the first check is deleted.
@@ -110,19 +102,15 @@ func TestOverlap_TwoChecks_OneIsResponsible(t *testing.T) {
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.Annotations, HaveKeyWithValue(remedyv1.MarkedByAnnotation, "MachineHealthCheck/a")))
 	s.Eventually(stage.Get(s, second)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked ManagedByOtherCheck")))
-	s.Eventually(stage.Get(s, second)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.SelectorsDisjointCondition), Equal("False SelectorsOverlap")))
+	s.WaitCheckCondition(second, remedyv1.SelectorsDisjointCondition, "False SelectorsOverlap")
 	s.Expect(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)(second)).To(ContainSubstring("MachineHealthCheck " + s.Namespace + "/a"))
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	// The first check is deleted, and the second one becomes responsible.
 	s.Expect(s.Admin.Delete(s.Ctx, first)).To(Succeed())
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.Annotations, HaveKeyWithValue(remedyv1.MarkedByAnnotation, "MachineHealthCheck/b")))
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.Eventually(stage.Get(s, second)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.SelectorsDisjointCondition), Equal("True SelectorsDisjoint")))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
+	s.WaitCheckCondition(second, remedyv1.SelectorsDisjointCondition, "True SelectorsDisjoint")
 }
 
 // The in-tree controller reconciles a check that was not adopted. Remedy leaves its Machines alone until the check is deleted.
@@ -140,6 +128,5 @@ func TestOverlap_InTreeCheckNotAdopted_KeepsItsMachines(t *testing.T) {
 	c.WaitIdle()
 	s.Expect(stage.Get(s, m)().Status.Conditions).To(BeEmpty())
 	s.Expect(s.Admin.Delete(s.Ctx, inTree)).To(Succeed())
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 }

@@ -39,10 +39,8 @@ func TestNodeStartup_NoControlPlaneYet_JudgesOnlyItsMachines(t *testing.T) {
 	c.NeverIdle = true // There is no connection to the cluster, so the instance retries to connect.
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Suspect", HaveValue(BeEquivalentTo(1))))
 	s.Advance(time.Hour)
-	s.Eventually(stage.Get(s, controlPlane)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(startupTimedOut)))
-	s.Eventually(stage.Get(s, controlPlane)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(controlPlane, clusterv1.MachineHealthCheckSucceededCondition, startupTimedOut)
+	s.WaitMachineCondition(controlPlane, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Undetermined", HaveValue(BeEquivalentTo(1))))
 	c.ReconcileAll()
 	s.Expect(stage.Get(s, worker)().Status.Conditions).To(BeEmpty())
@@ -66,10 +64,8 @@ func TestNodeStartup_NodeJoinedWithoutNodeRef_DoesNotTimeOut(t *testing.T) {
 		To(And(HaveField("Undetermined", HaveValue(BeEquivalentTo(1))), HaveField("Unhealthy", HaveValue(BeEquivalentTo(0)))))
 
 	s.Expect(s.Workload.Delete(s.Ctx, node)).To(Succeed())
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(startupTimedOut)))
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineHealthCheckSucceededCondition, startupTimedOut)
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 }
 
 // Remedy cannot list the Nodes of an unreachable cluster, so the Node of the Machine can have joined.

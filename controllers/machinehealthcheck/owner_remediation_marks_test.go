@@ -83,14 +83,12 @@ func TestOwnerRemediation_RefusedAndCheckDeleted_IsRemoved(t *testing.T) {
 			s.SetReady("cp-1", corev1.ConditionUnknown, 10*time.Minute)
 			check := s.CreateCheck("control", stage.OfPool("control"))
 			c := s.Start()
-			s.Eventually(stage.Get(s, m)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 			s.SetOwnerAnswer(m, stage.CannotBeRemediated)
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Blocked OwnerRefuses")))
 			if healthy {
 				s.SetReady("cp-1", corev1.ConditionTrue, 0)
-				s.Eventually(stage.Get(s, m)).
-					Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+				s.WaitMachineCondition(m, clusterv1.MachineHealthCheckSucceededCondition, stage.IsHealthy)
 			}
 			c.WaitIdle()
 			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
@@ -138,8 +136,7 @@ func TestOwnerRemediation_OwnerDeletesMachine_AnswerIsKept(t *testing.T) {
 	m := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.Finalizers = []string{clusterv1.MachineFinalizer} })
 	check := s.CreateCheck("workers")
 	c := s.Start()
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.SetOwnerAnswer(m, clusterv1.MachineSetMachineRemediationMachineDeletingReason)
 	s.Expect(s.Admin.Delete(s.Ctx, m)).To(Succeed())
 	c.WaitIdle()

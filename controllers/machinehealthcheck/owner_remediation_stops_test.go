@@ -50,34 +50,11 @@ func TestOwnerRemediation_NoLongerWanted_IsCanceled(t *testing.T) {
 				spec.MaxUnhealthy, spec.StormCooldownDuration = ptr.To(intstr.FromInt32(1)), &cooldown
 			})
 			s.Start()
-			s.Eventually(stage.Get(s, unhealthy)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			s.WaitMachineCondition(unhealthy, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 			change(s, check, unhealthy)
-			s.Eventually(stage.Get(s, unhealthy)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()))
+			s.WaitMachineCondition(unhealthy, clusterv1.MachineOwnerRemediatedCondition, "")
 		})
 	}
-}
-
-// A second unhealthy Machine exceeds maxUnhealthy. The check reports its health and does not remediate it, and it keeps the request for the
-// first Machine.
-func TestMaxUnhealthy_Exceeded_StartsAndCancelsNothing(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t)
-	first, second := s.CreateUnhealthyMachine("m-1"), s.CreateMachine("m-2")
-	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.MaxUnhealthy = ptr.To(intstr.FromInt32(1)) })
-	c := s.Start()
-	s.Eventually(stage.Get(s, first)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.SetReady("m-2", corev1.ConditionFalse, 10*time.Minute)
-	s.Eventually(stage.Get(s, second)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False TooManyUnhealthy")))
-	s.Expect(stage.Decision("m-2")(check)).To(Equal("Blocked TooManyUnhealthy"))
-	c.WaitIdle()
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, first)())).To(Equal(stage.OwnerRequested))
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, second)())).To(BeEmpty())
 }
 
 func TestObserveMode_UnhealthyMachine_WritesOnlyStatus(t *testing.T) {
@@ -113,11 +90,10 @@ func TestPause_CheckOrCluster_StopsAllWrites(t *testing.T) {
 			m := s.CreateMachine("m-1")
 			check := s.CreateCheck("workers")
 			c := s.Start()
-			s.Eventually(stage.Get(s, m)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+			s.WaitMachineCondition(m, clusterv1.MachineHealthCheckSucceededCondition, stage.IsHealthy)
 			c.WaitIdle()
 			pause(s, check, true)
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.PausedCondition), Equal("True Paused")))
+			s.WaitCheckCondition(check, remedyv1.PausedCondition, "True Paused")
 			s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False Paused"))
 			s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("True Ready"))
 			s.Eventually(func() []float64 { return c.Series("remedy_check_condition", "workers", remedyv1.PausedCondition) }).
@@ -133,8 +109,7 @@ func TestPause_CheckOrCluster_StopsAllWrites(t *testing.T) {
 				s.Expect(w.Name).To(Equal("other"), w.What())
 			}
 			pause(s, check, false)
-			s.Eventually(stage.Get(s, m)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 		})
 	}
 }
@@ -151,8 +126,7 @@ func TestPause_Machine_IsNotWritten(t *testing.T) {
 		s.Expect(w.Resource).To(Equal("machinehealthchecks"), w.What())
 	}
 	s.Change(m, func() { m.Annotations = nil })
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 }
 
 // A user deletes the Node of a lost server, and a finalizer keeps it. Its Machine is not being deleted, so the owner replaces it.
@@ -164,7 +138,6 @@ func TestOwnerRemediation_NodeKeptByFinalizer_IsRequested(t *testing.T) {
 	s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
 	s.CreateCheck("workers")
 	s.Start()
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(unhealthy, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.ChangeNode("m-1", func(node *corev1.Node) { node.Finalizers = nil })
 }

@@ -25,20 +25,16 @@ func TestMachineConditions_UnhealthyMachine_EqualTheInTreeOnes(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	unhealthy, healthy := s.CreateUnhealthyMachine("m-1"), s.CreateMachine("m-2")
-	s.CreateCheck("workers")
+	check := s.CreateCheck("workers")
 	s.Start()
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.Eventually(stage.Get(s, healthy)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+	s.WaitMachineCondition(unhealthy, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
+	s.WaitMachineCondition(healthy, clusterv1.MachineHealthCheckSucceededCondition, stage.IsHealthy)
 
-	succeeded, ownerRemediated := conditions.Get(
-		unhealthy,
-		clusterv1.MachineHealthCheckSucceededCondition,
-	), conditions.Get(
-		unhealthy,
-		clusterv1.MachineOwnerRemediatedCondition,
-	)
+	s.Eventually(stage.Get(s, check)).Should(And(HaveField("OwnerReferences", HaveLen(1)),
+		HaveField("Status.CurrentHealthy", HaveValue(BeEquivalentTo(1))), HaveField("Status.Remediating", HaveValue(BeEquivalentTo(1)))))
+	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
+	succeeded := conditions.Get(unhealthy, clusterv1.MachineHealthCheckSucceededCondition)
+	ownerRemediated := conditions.Get(unhealthy, clusterv1.MachineOwnerRemediatedCondition)
 	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(unhealthy)).To(Equal(stage.IsUnhealthy))
 	s.Expect(succeeded.Message).
 		To(Equal("Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Test for more than 5m0s"))
@@ -60,8 +56,7 @@ func startRequested(s *stage.Stage) (unhealthy *clusterv1.Machine, check *remedy
 	s.T.Helper()
 	unhealthy, check = s.CreateUnhealthyMachine("m-1"), s.CreateCheck("workers")
 	c = s.Start()
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(unhealthy, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	return unhealthy, check, c
 }
 
@@ -83,8 +78,7 @@ func TestOwnerRemediation_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	// The check does not cancel what the owner has started. When the check is deleted, the condition is removed: owners remove it only if
 	// the Machine is healthy.
 	s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False PauseRequested")))
+	s.WaitCheckCondition(check, remedyv1.RemediationAllowedCondition, "False PauseRequested")
 	c.WaitIdle()
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).To(Equal(begun))
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
@@ -104,7 +98,7 @@ func TestOwnerRemediation_OwnerDefers_PauseCancels(t *testing.T) {
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).
 		To(Equal("False " + clusterv1.MachineSetMachineRemediationDeferredReason))
 	s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
-	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()))
+	s.WaitMachineCondition(unhealthy, clusterv1.MachineOwnerRemediatedCondition, "")
 	s.Expect(deprecated.Get(unhealthy, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeNil())
 	c.WaitIdle()
 	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(unhealthy)).To(HavePrefix("False"))
@@ -118,8 +112,7 @@ func TestOwnerRemediation_OwnerRefuses_FreesItsPlace(t *testing.T) {
 	unhealthy := s.CreateUnhealthyMachine("m-1")
 	check := s.CreateCheck("workers", stage.MaxInFlight(1))
 	s.Start()
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(unhealthy, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.SetOwnerAnswer(unhealthy, stage.CannotBeRemediated)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked OwnerRefuses")))
 	s.Expect(check.Status.UnhealthyTargets[0].Message).To(HaveSuffix("cannot remediate the Machine: Message of the owner"))
@@ -159,8 +152,7 @@ func TestOwnerRemediation_NoRemediatingOwner_IsBlocked(t *testing.T) {
 	check := s.CreateCheck("workers", stage.MaxInFlight(1))
 	c := s.Start()
 	for _, m := range []*clusterv1.Machine{unowned, pooled, owned} {
-		s.Eventually(stage.Get(s, m)).
-			Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+		s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 		s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(m)).To(Equal(stage.IsUnhealthy))
 		s.Expect(conditions.Get(m, clusterv1.MachineOwnerRemediatedCondition).Message).To(Equal("Waiting for remediation"))
 		s.Expect(deprecated.GetReason(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).
@@ -175,8 +167,7 @@ func TestOwnerRemediation_NoRemediatingOwner_IsBlocked(t *testing.T) {
 
 	// One is healthy again and keeps OwnerRemediated, as in-tree, because no owner removes it.
 	s.SetReady("m-2", corev1.ConditionTrue, 0)
-	s.Eventually(stage.Get(s, pooled)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+	s.WaitMachineCondition(pooled, clusterv1.MachineHealthCheckSucceededCondition, stage.IsHealthy)
 	c.WaitIdle()
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, pooled)())).To(Equal(stage.OwnerRequested))
 
@@ -205,8 +196,7 @@ func TestOwnerRemediation_NoRemediatingOwner_IsCanceled(t *testing.T) {
 	s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
 	s.Eventually(stage.Get(s, unowned)).Should(WithTransform(ownerRemediated, BeEmpty()))
 	s.Change(check, func() { check.Spec.PauseRequests, check.Spec.MaxUnhealthy = nil, ptr.To(intstr.FromInt32(0)) })
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False LimitIsZero")))
+	s.WaitCheckCondition(check, remedyv1.RemediationAllowedCondition, "False LimitIsZero")
 	c.WaitIdle()
 	s.Expect(ownerRemediated(stage.Get(s, unowned)())).To(BeEmpty())
 }
@@ -225,8 +215,7 @@ func TestOwnerRemediation_MachineGetsOwner_IsRemediated(t *testing.T) {
 		}
 	})
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-	s.Eventually(stage.Get(s, unowned)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(unowned, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 }
 
 // replacedMachines returns the annotation of a check with the Machines that are being replaced.
@@ -242,8 +231,7 @@ func TestMaxInFlight_ReplacementWithoutNode_KeepsThePlace(t *testing.T) {
 	first, second := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2")
 	check := s.CreateCheck("workers", stage.MaxInFlight(1))
 	c := s.Start()
-	s.Eventually(stage.Get(s, first)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(first, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Blocked MaxInFlight")))
 	s.Expect(check.Annotations).To(HaveKeyWithValue(remedyv1.ReplacingAnnotation, "m-1 MachineSet/"+set.Name))
 
@@ -254,43 +242,7 @@ func TestMaxInFlight_ReplacementWithoutNode_KeepsThePlace(t *testing.T) {
 	c.WaitIdle()
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, second)())).To(BeEmpty())
 	s.CreateMachine("m-3")
-	s.Eventually(stage.Get(s, second)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(second, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(replacedMachines, Equal("m-2 MachineSet/workers")))
-}
-
-// An unhealthy Machine gets its conditions and the annotation of the responsible check. When the check is deleted, it removes all of them.
-func TestOwnerRemediation_UnhealthyMachine_IsRequested(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t)
-	unhealthy, healthy := s.CreateMachine("m-1"), s.CreateMachine("m-2")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	check := s.CreateCheck("workers")
-	s.Start()
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
-	s.Expect(stage.MachineCondition("HealthCheckSucceeded")(unhealthy)).To(Equal("False UnhealthyNode"))
-	s.Expect(unhealthy.Annotations).To(HaveKeyWithValue(remedyv1.MarkedByAnnotation, "MachineHealthCheck/workers"))
-	s.Eventually(stage.Get(s, healthy)).
-		Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(func(c *remedyv1.MachineHealthCheck) []*int32 {
-		return []*int32{c.Status.ExpectedMachines, c.Status.CurrentHealthy, c.Status.Remediating}
-	}, HaveExactElements(HaveValue(BeEquivalentTo(2)), HaveValue(BeEquivalentTo(1)), HaveValue(BeEquivalentTo(1)))))
-	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
-	s.Expect(check.OwnerReferences).To(HaveLen(1))
-
-	// The Machine is healthy again: its owner removes OwnerRemediated, and Remedy updates HealthCheckSucceeded.
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
-
-	// The check is deleted and removes its conditions and annotations.
-	s.SetReady("m-2", corev1.ConditionFalse, 10*time.Minute)
-	s.Eventually(stage.Get(s, healthy)).Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
-	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-	s.Eventually(stage.Get(s, healthy)).Should(WithTransform(stage.MachineCondition("OwnerRemediated"), BeEmpty()))
-	s.Eventually(stage.Get(s, healthy)).
-		Should(WithTransform(func(m *clusterv1.Machine) map[string]string { return m.Annotations }, Not(HaveKey(remedyv1.MarkedByAnnotation))))
-	s.Expect(stage.MachineCondition("HealthCheckSucceeded")(healthy)).To(BeEmpty())
 }

@@ -5,8 +5,6 @@ package machinehealthcheck
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
@@ -57,40 +55,6 @@ func TestWatches_CheckOfOtherInstance_IsNotReconciled(t *testing.T) {
 	g.Expect(watches.Cluster(t.Context(), client.ObjectKey{Namespace: "a", Name: "c"})).To(Equal(own))
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "m"}, Spec: clusterv1.MachineSpec{ClusterName: "c"}}
 	g.Expect(watches.Objects[1].Checks(t.Context(), machine)).To(Equal(own))
-}
-
-// What an event costs does not depend on the number of checks of other instances, also in the same Cluster.
-func TestWatches_ManyChecksOfOtherInstance_CostNothing(t *testing.T) {
-	g := NewWithT(t)
-	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "m"}, Spec: clusterv1.MachineSpec{ClusterName: "c"}}
-	bytes := func(foreign int) uint64 {
-		reader := checkReader{checks: make([]remedyv1.MachineHealthCheck, 1+foreign)}
-		for i := range reader.checks {
-			filter := map[bool]string{true: "own", false: "other"}[i == 0]
-			reader.checks[i] = remedyv1.MachineHealthCheck{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "a", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Labels: map[string]string{clusterv1.WatchLabel: filter},
-				},
-			}
-		}
-		e := &healthcheck.Environment{WatchFilter: "own", Cache: reader}
-		watches := WatchesFor(e.Cache, selections(e))
-		event := func() {
-			watches.Objects[1].Checks(t.Context(), machine)
-			watches.Cluster(t.Context(), client.ObjectKey{Namespace: "a", Name: "c"})
-		}
-		event()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range 100 {
-			event()
-		}
-		runtime.ReadMemStats(&after)
-		return (after.TotalAlloc - before.TotalAlloc) / 100
-	}
-	few, many := bytes(1), bytes(1000)
-	t.Logf("%d bytes for an event with 1 check of another instance, %d with 1,000", few, many)
-	g.Expect(many).To(BeNumerically("<", 2*few))
 }
 
 // unreadable is a cache that cannot be read.
