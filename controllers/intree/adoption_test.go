@@ -225,8 +225,7 @@ func TestAdoption_Exclusive_NeedsNoHandover(t *testing.T) {
 		check.Annotations = map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause}
 	})
 	s.Start()
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.Eventually(stage.Get(s, check)).
 		Should(And(
 			WithTransform(stage.InTreeCondition(clusterv1.PausedCondition), Equal("False "+remedyv1.NotPausedReason)),

@@ -23,34 +23,48 @@ import (
 )
 
 // The in-tree controller is responsible for the Machines of a check until the check no longer exists, unless the check was handed over or
-// no in-tree controller runs.
-func TestClaim_CheckBeingDeleted_IsInTreeUntilHandover(t *testing.T) {
-	deleting := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
-		Name: "x", Finalizers: []string{remedyv1.CleanupFinalizer}, DeletionTimestamp: &metav1.Time{Time: time.Now()},
-	}}
-	pauseRequested := deleting.DeepCopy()
-	pauseRequested.Annotations = map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause}
-	handedOver := pauseRequested.DeepCopy()
-	handedOver.Status.Conditions = pausedByAnnotation()
+// no in-tree controller runs. Another instance can have adopted a check that this instance does not adopt. The pause of the check shows it,
+// not the flags of this instance.
+func TestClaim_Check_IsInTreeUntilHandover(t *testing.T) {
+	check := func(deleting, pauses, confirmed bool) *clusterv1.MachineHealthCheck {
+		c := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+		if deleting {
+			c.Finalizers, c.DeletionTimestamp = []string{remedyv1.CleanupFinalizer}, &metav1.Time{Time: time.Now()}
+		}
+		if pauses {
+			c.Annotations = map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause}
+		}
+		if confirmed {
+			c.Status.Conditions = pausedByAnnotation()
+		}
+		return c
+	}
 	tests := []struct {
-		name      string
-		takesOver AdoptionPolicy
-		check     *clusterv1.MachineHealthCheck
-		inTree    bool
+		name             string
+		policy           AdoptionPolicy
+		watchFilter      string
+		check            *clusterv1.MachineHealthCheck
+		inTree, deleting bool
 	}{
-		{"not paused", AdoptionPolicy{All: true}, deleting, true},
-		{"pause not confirmed", AdoptionPolicy{All: true}, pauseRequested, true},
-		{"handed over", AdoptionPolicy{All: true}, handedOver, false},
-		{"exclusive", AdoptionPolicy{Replace: true}, deleting, false},
+		{"deleted, not paused", AdoptionPolicy{All: true}, "", check(true, false, false), true, false},
+		{"deleted, pause not confirmed", AdoptionPolicy{All: true}, "", check(true, true, false), true, false},
+		{"deleted, handed over", AdoptionPolicy{All: true}, "", check(true, true, true), false, true},
+		{"deleted, exclusive", AdoptionPolicy{Replace: true}, "", check(true, false, false), false, true},
+		{"adopted by another instance", AdoptionPolicy{}, "mine", check(false, true, true), false, false},
+		{"to be released by this instance", AdoptionPolicy{}, "", check(false, true, true), true, false},
+		{"of another instance, pause not confirmed", AdoptionPolicy{}, "mine", check(false, true, false), true, false},
+		{"of another instance, not paused", AdoptionPolicy{}, "mine", check(false, false, true), true, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
-			adoption := &Adoption{Environment: &healthcheck.Environment{}, AdoptionPolicy: test.takesOver}
+			adoption := &Adoption{Environment: &healthcheck.Environment{WatchFilter: test.watchFilter}, AdoptionPolicy: test.policy}
 			claim := adoption.claimOf(test.check, nil)
 			foreign := claim.Rank == remediation.ForeignCheck
-			g.Expect([]any{claim.InTree, claim.Deleting, foreign}).To(Equal([]any{test.inTree, !test.inTree, test.inTree}))
-			g.Expect(claim.Check).ToNot(Equal(requests.Check{}), "the claim names the check, so its requests are found")
+			g.Expect([]any{claim.InTree, claim.Deleting, foreign}).To(Equal([]any{test.inTree, test.deleting, test.inTree}))
+			if test.check.DeletionTimestamp != nil {
+				g.Expect(claim.Check).ToNot(Equal(requests.Check{}), "the claim names the check, so its requests are found")
+			}
 		})
 	}
 }
@@ -59,37 +73,6 @@ func TestClaim_CheckBeingDeleted_IsInTreeUntilHandover(t *testing.T) {
 func pausedByAnnotation() []metav1.Condition {
 	message := "it has the annotation " + clusterv1.PausedAnnotation
 	return []metav1.Condition{{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Message: message}}
-}
-
-// Another instance can have adopted a check that this instance does not adopt. The pause of the check shows it, not the flags of this
-// instance.
-func TestClaim_AdoptionNotRequestedHere_DependsOnThePause(t *testing.T) {
-	check := &clusterv1.MachineHealthCheck{}
-	check.Name, check.Annotations = "x", map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause}
-	pauseRequested := check.DeepCopy()
-	check.Status.Conditions = pausedByAnnotation()
-	unpaused := check.DeepCopy()
-	unpaused.Annotations = nil
-	tests := []struct {
-		name                string
-		check               *clusterv1.MachineHealthCheck
-		watchFilter, inTree bool
-	}{
-		{"adopted by another instance", check, true, false},
-		{"to be released by this instance", check, false, true},
-		{"pause not confirmed", pauseRequested, true, true},
-		{"not paused", unpaused, true, true},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			adoption := &Adoption{Environment: &healthcheck.Environment{}}
-			if test.watchFilter {
-				adoption.WatchFilter = "mine"
-			}
-			claim := adoption.claimOf(test.check, nil)
-			NewWithT(t).Expect([]any{claim.InTree, claim.Rank == remediation.ForeignCheck}).To(Equal([]any{test.inTree, test.inTree}))
-		})
-	}
 }
 
 // unreadable is a cache that cannot be read.

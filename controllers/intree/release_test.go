@@ -191,8 +191,7 @@ func TestInTreeCheck_BeingDeleted_StaysResponsible(t *testing.T) {
 	c.WaitIdle()
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
 	s.Change(inTree, func() { inTree.Finalizers = nil })
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 }
 
 // A user has removed the pause of Remedy from the check, and the Cluster is paused, so there is no cleanup yet. Only the in-tree controller
