@@ -30,13 +30,11 @@ func TestCleanup_StaleMachineCache_KeepsTheFinalizer(t *testing.T) {
 			check := s.CreateCheck("workers")
 			c := s.Start()
 			c.NeverIdle = clusterDeleted
-			s.Eventually(stage.Get(s, m)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+			s.WaitMachineCondition(m, clusterv1.MachineHealthCheckSucceededCondition, stage.IsHealthy)
 			c.WaitIdle()
 			c.Watches().Hold("machines.cluster.x-k8s.io")
 			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-			s.Eventually(stage.Get(s, m)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 			if clusterDeleted {
 				s.Expect(s.Admin.Delete(s.Ctx, s.Cluster)).To(Succeed())
 			}

@@ -16,7 +16,6 @@ import (
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -26,20 +25,18 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// slowConditionWrites advances the clock of the reconcilers at every write of the conditions of a Machine, as if the API server were slow.
-type slowConditionWrites struct {
-	next    http.RoundTripper
-	s       *stage.Stage
-	onWrite func()
-}
-
-func (w *slowConditionWrites) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := w.next.RoundTrip(r)
-	if err == nil && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/machines/") && strings.HasSuffix(r.URL.Path, "/status") {
-		w.s.Clock.Step(100 * time.Millisecond)
-		w.onWrite()
-	}
-	return response, err
+// startWithSlowConditionWrites advances the clock of the reconcilers at every write of the conditions of a Machine, as a slow API server
+// would.
+func startWithSlowConditionWrites(s *stage.Stage, onWrite func()) *stage.Instance {
+	s.T.Helper()
+	return startThrough(s, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(r)
+		if err == nil && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/machines/") && strings.HasSuffix(r.URL.Path, "/status") {
+			s.Clock.Step(100 * time.Millisecond)
+			onWrite()
+		}
+		return response, err
+	})
 }
 
 // conditionWritesBefore counts the writes of conditions of Machines before the first write that matches. There has to be one.
@@ -74,7 +71,6 @@ func TestConditions_SlowWrites_DoNotDelayRemediation(t *testing.T) {
 	s := stage.New(t, stage.WithClock)
 	s.NewBulk().Create(all)
 	s.CreateCheck("workers")
-	user := rest.CopyConfig(s.User())
 	started := make(chan *stage.Instance, 1)
 	failLast := sync.OnceFunc(func() {
 		s.SetReady(last, corev1.ConditionUnknown, 10*time.Minute)
@@ -82,14 +78,10 @@ func TestConditions_SlowWrites_DoNotDelayRemediation(t *testing.T) {
 		c := <-started
 		s.Eventually(func() bool { return c.HasCurrentNode(last) }).Should(BeTrue())
 	})
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &slowConditionWrites{next, s, failLast} })
-	c, err := s.StartAs(faults.Start(s.Ctx), user)
-	s.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(c.StopIdle)
+	c := startWithSlowConditionWrites(s, failLast)
 	started <- c
 	unhealthy := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: last}}
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(unhealthy, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.Eventually(func() int {
 		return stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)
 	}).Should(Equal(all-1), "all other Machines get their condition")
@@ -99,45 +91,27 @@ func TestConditions_SlowWrites_DoNotDelayRemediation(t *testing.T) {
 		To(BeNumerically("<", all-1), "the status of the check does not wait for the conditions")
 }
 
-// failingConditionWrites fails every write of the conditions of one Machine, until it is fixed. Each write takes so long that the reconcile
+// The conditions of unhealthy Machines are written first, so the failing write comes before the others. It takes so long that its reconcile
 // writes no other conditions.
-type failingConditionWrites struct {
-	next    http.RoundTripper
-	s       *stage.Stage
-	machine string
-	fixed   *atomic.Bool
-}
-
-func (f *failingConditionWrites) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/machines/"+f.machine+"/status") && !f.fixed.Load() {
-		f.s.Clock.Step(10 * time.Second)
-		return nil, errors.New("failed calling webhook: context deadline exceeded")
-	}
-	return f.next.RoundTrip(r)
-}
-
-// The conditions of unhealthy Machines are written first, so the failing write comes before the others.
 func TestConditions_WriteFailsForOneMachine_OthersAreWritten(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	unwritable, next, healthy := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2"), s.CreateMachine("m-3")
 	// No remediation starts: if a remediation failed, Remedy would not write the conditions of that Machine.
 	s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"test"} })
-	user, fixed := rest.CopyConfig(s.User()), &atomic.Bool{}
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &failingConditionWrites{next, s, unwritable.Name, fixed}
+	var fixed atomic.Bool
+	startThrough(s, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/machines/"+unwritable.Name+"/status") && !fixed.Load() {
+			s.Clock.Step(10 * time.Second)
+			return nil, errors.New("failed calling webhook: context deadline exceeded")
+		}
+		return next.RoundTrip(r)
 	})
-	c, err := s.StartAs(faults.Start(s.Ctx), user)
-	s.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(c.StopIdle)
-	s.Eventually(stage.Get(s, healthy)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
-	s.Eventually(stage.Get(s, next)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
+	s.WaitMachineCondition(healthy, clusterv1.MachineHealthCheckSucceededCondition, stage.IsHealthy)
+	s.WaitMachineCondition(next, clusterv1.MachineHealthCheckSucceededCondition, stage.IsUnhealthy)
 	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(stage.Get(s, unwritable)())).To(BeEmpty())
 	fixed.Store(true)
-	s.Eventually(stage.Get(s, unwritable)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
+	s.WaitMachineCondition(unwritable, clusterv1.MachineHealthCheckSucceededCondition, stage.IsUnhealthy)
 }
 
 // The owner of a recovered Machine was requested to remediate it, and deletes it as long as HealthCheckSucceeded is False.
@@ -149,30 +123,18 @@ func TestConditions_RecoveredMachine_IsWrittenFirst(t *testing.T) {
 	s.SetReady("m-00000", corev1.ConditionUnknown, 10*time.Minute)
 	recovered := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: last}}
 	s.ChangeStatus(recovered, func() {
-		conditions.Set(
-			recovered,
-			metav1.Condition{
-				Type:   clusterv1.MachineHealthCheckSucceededCondition,
-				Status: metav1.ConditionFalse,
-				Reason: clusterv1.MachineHealthCheckUnhealthyNodeReason,
-			},
-		)
-		conditions.Set(
-			recovered,
-			metav1.Condition{
-				Type:   clusterv1.MachineOwnerRemediatedCondition,
-				Status: metav1.ConditionFalse,
-				Reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
-			},
-		)
+		conditions.Set(recovered, metav1.Condition{
+			Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse,
+			Reason: clusterv1.MachineHealthCheckUnhealthyNodeReason,
+		})
+		conditions.Set(recovered, metav1.Condition{
+			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+			Reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
+		})
 	})
 	// No remediation starts, so the order of the writes is that of the conditions.
 	s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"test"} })
-	user := rest.CopyConfig(s.User())
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &slowConditionWrites{next, s, func() {}} })
-	c, err := s.StartAs(faults.Start(s.Ctx), user)
-	s.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(c.StopIdle)
+	c := startWithSlowConditionWrites(s, func() {})
 	s.Eventually(func() int {
 		return stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)
 	}).Should(Equal(all - 1))
@@ -220,7 +182,7 @@ func TestConditions_PauseSeenByPreflight_AreNotWritten(t *testing.T) {
 				s.Expect(w.Resource).To(Equal("events"), w.What())
 			}
 			c.Watches().Release()
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.PausedCondition), Equal("True Paused")))
+			s.WaitCheckCondition(check, remedyv1.PausedCondition, "True Paused")
 		})
 	}
 }

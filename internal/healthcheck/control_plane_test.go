@@ -51,31 +51,6 @@ func requestWrites(c *stage.Instance) []string {
 	return all
 }
 
-// The check holds the control-plane Lease from the first request to the end of the last one.
-func TestControlPlane_TwoUnhealthyMachines_OneAtATime(t *testing.T) {
-	t.Parallel()
-	stage.LockControlPlane(t)
-	s := stage.New(t)
-	s.CreateControlPlane(5)
-	s.FailNode("cp-1")
-	s.FailNode("cp-2")
-	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
-	c := s.Start()
-	s.WaitRequest(remediator.Metal3, "cp-1")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-2"), Equal("Blocked ControlPlaneBusy")))
-	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/" + s.Namespace + "/control"))
-	c.WaitIdle()
-	s.Expect(requestWrites(c)).To(Equal([]string{"create cp-1"}))
-
-	recoverMachine(s, "cp-1")
-	s.WaitRequest(remediator.Metal3, "cp-2")
-	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/" + s.Namespace + "/control"))
-	recoverMachine(s, "cp-2")
-	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty(), "the Lease is released")
-	c.WaitIdle()
-	s.Expect(requestWrites(c)).To(Equal([]string{"create cp-1", "delete cp-1", "create cp-2", "delete cp-2"}))
-}
-
 // A Machine loses its labels while it is remediated. Until its request no longer exists, no other member is remediated.
 func TestControlPlane_LabelRemoved_StaysBusy(t *testing.T) {
 	t.Parallel()
@@ -95,6 +70,18 @@ func TestControlPlane_LabelRemoved_StaysBusy(t *testing.T) {
 	s.WaitRequest(remediator.Metal3, "cp-2")
 }
 
+// createCheckPerMember creates five members of the control plane, and the checks check-1 of cp-1 and check-2 of cp-2.
+func createCheckPerMember(s *stage.Stage) []*remedyv1.MachineHealthCheck {
+	s.T.Helper()
+	members, checks := s.CreateControlPlane(5), make([]*remedyv1.MachineHealthCheck, 0, 2)
+	template := stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft"))
+	for i, n := range []string{"1", "2"} {
+		s.Change(members[i], func() { members[i].Labels["pool"] = "pool-" + n })
+		checks = append(checks, s.CreateCheck("check-"+n, stage.OfPool("pool-"+n), template))
+	}
+	return checks
+}
+
 // Two checks have one Machine of the control plane each. With stale caches, only the Lease keeps them from remediating both at the same
 // time.
 func TestControlPlane_TwoChecks_OneAtATime(t *testing.T) {
@@ -103,13 +90,7 @@ func TestControlPlane_TwoChecks_OneAtATime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage.LockControlPlane(t)
 			s := stage.New(t, stage.WithWorkers)
-			s.CreateControlPlane(5)
-			template := stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft"))
-			for _, n := range []string{"1", "2"} {
-				m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "cp-" + n}}
-				s.Change(m, func() { m.Labels["pool"] = "pool-" + n })
-				s.CreateCheck("check-"+n, stage.OfPool("pool-"+n), template)
-			}
+			checks := createCheckPerMember(s)
 			c := s.Start()
 			c.WaitIdle()
 			if staleCache {
@@ -123,7 +104,7 @@ func TestControlPlane_TwoChecks_OneAtATime(t *testing.T) {
 			first := s.Requests(remediator.Metal3)[0].GetName()
 			s.Expect(requestWrites(c)).To(Equal([]string{"create " + first}))
 			second := map[string]string{"cp-1": "cp-2", "cp-2": "cp-1"}[first]
-			waiting := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "check-" + second[3:]}}
+			waiting := map[string]*remedyv1.MachineHealthCheck{"cp-1": checks[0], "cp-2": checks[1]}[second]
 			s.Eventually(stage.Get(s, waiting)).Should(WithTransform(stage.Decision(second), Equal("Blocked ControlPlaneBusy")))
 			s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/" + s.Namespace + "/check-" + first[3:]))
 
@@ -146,14 +127,7 @@ func TestControlPlane_LeaseReleased_WakesTheWaitingCheck(t *testing.T) {
 	t.Parallel()
 	stage.LockControlPlane(t)
 	s := stage.New(t, stage.WithClock)
-	s.CreateControlPlane(5)
-	template := stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft"))
-	checks := make([]*remedyv1.MachineHealthCheck, 0, 2)
-	for _, n := range []string{"1", "2"} {
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "cp-" + n}}
-		s.Change(m, func() { m.Labels["pool"] = "pool-" + n })
-		checks = append(checks, s.CreateCheck("check-"+n, stage.OfPool("pool-"+n), template))
-	}
+	checks := createCheckPerMember(s)
 	s.Start()
 	s.FailNode("cp-1")
 	s.WaitRequest(remediator.Metal3, "cp-1")
@@ -161,7 +135,7 @@ func TestControlPlane_LeaseReleased_WakesTheWaitingCheck(t *testing.T) {
 	s.Eventually(stage.Get(s, checks[1])).Should(WithTransform(stage.Decision("cp-2"), Equal("Blocked ControlPlaneBusy")))
 	// The request is deleted, and the paused check keeps the Lease.
 	s.Annotate(checks[0], clusterv1.PausedAnnotation, "yes")
-	s.Eventually(stage.Get(s, checks[0])).Should(WithTransform(stage.CheckCondition(remedyv1.PausedCondition), Equal("True Paused")))
+	s.WaitCheckCondition(checks[0], remedyv1.PausedCondition, "True Paused")
 	s.SetReady("cp-1", corev1.ConditionTrue, 0)
 	s.Expect(s.Admin.Delete(s.Ctx, s.Request(remediator.Metal3, "cp-1")())).To(Succeed())
 	s.Eventually(stage.Get(s, checks[1])).Should(WithTransform(messageOfTarget("cp-2"), ContainSubstring("check-1")))
@@ -201,19 +175,12 @@ func TestControlPlane_LeaseExpired_RequestOfOtherCheckBlocks(t *testing.T) {
 	t.Parallel()
 	stage.LockControlPlane(t)
 	s := stage.New(t, stage.WithClock)
-	s.CreateControlPlane(5)
-	template := stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft"))
-	checks := make([]*remedyv1.MachineHealthCheck, 0, 2)
-	for _, n := range []string{"1", "2"} {
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "cp-" + n}}
-		s.Change(m, func() { m.Labels["pool"] = "pool-" + n })
-		checks = append(checks, s.CreateCheck("check-"+n, stage.OfPool("pool-"+n), template))
-	}
+	checks := createCheckPerMember(s)
 	c := s.Start()
 	s.FailNode("cp-1")
 	s.WaitRequest(remediator.Metal3, "cp-1")
 	s.Annotate(checks[0], clusterv1.PausedAnnotation, "yes")
-	s.Eventually(stage.Get(s, checks[0])).Should(WithTransform(stage.CheckCondition(remedyv1.PausedCondition), Equal("True Paused")))
+	s.WaitCheckCondition(checks[0], remedyv1.PausedCondition, "True Paused")
 	s.Advance(12 * time.Minute)
 	s.FailNode("cp-2")
 	s.Eventually(stage.Get(s, checks[1])).Should(WithTransform(stage.Decision("cp-2"), Equal("Blocked ControlPlaneBusy")))
@@ -258,33 +225,14 @@ func TestControlPlane_LeaseOfOtherCluster_BlocksUntilItExpires(t *testing.T) {
 }
 
 // denyEtcd lets the manager read Nodes and Leases of the workload cluster, but not its etcd members.
-func denyEtcd(s *stage.Stage) { allowInWorkload(s, "*") }
-
-// allowInWorkload gives the manager a kubeconfig that allows everything with Nodes, and these verbs with Leases.
-func allowInWorkload(s *stage.Stage, leases ...string) {
+func denyEtcd(s *stage.Stage) {
 	s.T.Helper()
 	user := controlplane.User{Name: s.Namespace}
 	stage.Workload.Grant(s.T, user, "",
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"*"}},
-		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: leases},
+		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"*"}},
 		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
 	setKubeconfig(s, stage.Workload.ConfigOf(s.T, user))
-}
-
-// The control-plane Lease cannot be written, so nothing is started. The status names the Lease and the cause.
-func TestControlPlane_LeaseForbidden_IsNamedInStatus(t *testing.T) {
-	t.Parallel()
-	stage.LockControlPlane(t)
-	s := stage.New(t)
-	s.CreateControlPlane(3)
-	allowInWorkload(s, "get")
-	s.FailNode("cp-1")
-	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
-	s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Blocked PreflightFailed")))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(messageOfTarget("cp-1"), ContainSubstring("a required write failed: "+
-		"Lease kube-system/remedy-control-plane of the workload cluster: the user of the cluster's kubeconfig lacks a permission")))
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 }
 
 // Each case has a reason to block a request, and the change that unblocks it.

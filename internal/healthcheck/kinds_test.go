@@ -154,7 +154,7 @@ func (s *kindStage) waitMachineCondition(name, kind, expected string) {
 }
 
 // startThrough runs the reconcilers with calls that a test changes.
-func (s *kindStage) startThrough(call func(next http.RoundTripper, r *http.Request) (*http.Response, error)) *stage.Instance {
+func startThrough(s *stage.Stage, call func(next http.RoundTripper, r *http.Request) (*http.Response, error)) *stage.Instance {
 	s.T.Helper()
 	user := rest.CopyConfig(s.User())
 	user.Wrap(func(next http.RoundTripper) http.RoundTripper {

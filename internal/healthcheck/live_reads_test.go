@@ -66,7 +66,7 @@ func TestPreflight_ManyTargets_ReadsListsOnce(t *testing.T) {
 			}
 		})
 		counted := &liveReads{count: map[string]int{}}
-		c := s.startThrough(counted.observe)
+		c := startThrough(s.Stage, counted.observe)
 		s.Eventually(check.status).Should(HaveField("Blocked", HaveValue(BeEquivalentTo(all))))
 		c.WaitIdle()
 		reconciles := c.Reconciles(check.GetName())

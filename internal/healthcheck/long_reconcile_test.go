@@ -62,7 +62,7 @@ func TestRejectedRequest_LongReconcile_DelayStartsAtRejection(t *testing.T) {
 		s.createUnhealthy("m-1")
 		check := s.createCheck()
 		first := &sync.Once{}
-		c := s.startThrough(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		c := startThrough(s.Stage, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			response, err := next.RoundTrip(r)
 			if err == nil && s.starts(r, "") && response.StatusCode == http.StatusUnprocessableEntity {
 				first.Do(func() { s.Clock.Step(time.Minute) })
@@ -90,7 +90,7 @@ func TestStatus_LongReconcile_ShowsStarts(t *testing.T) {
 		// The test reads into check at the same time.
 		shown, created := &kindCheck{s, check.DeepCopyObject().(client.Object)}, 0
 		var decisions []string
-		s.startThrough(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		startThrough(s.Stage, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if s.starts(r, "") {
 				if created++; created == len(names) {
 					for _, name := range names {
@@ -118,7 +118,7 @@ func TestRejectedRequest_SlowAdmission_OthersAreTried(t *testing.T) {
 			s.createUnhealthy(fmt.Sprintf("m-%d", n))
 		}
 		check := s.createCheck(atMost(1))
-		c := s.startThrough(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		c := startThrough(s.Stage, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if !s.starts(r, "") {
 				return next.RoundTrip(r)
 			}

@@ -15,7 +15,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -35,29 +34,24 @@ func TestLostResponse_OwnerRemediation_KeepsItsPlace(t *testing.T) {
 		s.CreateMachine(name)
 	}
 	check := s.CreateCheck("workers", stage.MaxInFlight(1), withPause)
-	user, once := rest.CopyConfig(s.User()), atomic.Bool{}
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			var body []byte
-			if r.Body != nil {
-				body, _ = io.ReadAll(r.Body)
-				r.Body = io.NopCloser(bytes.NewReader(body))
-			}
-			response, err := next.RoundTrip(r)
-			requests := strings.Contains(r.URL.Path, "/machines/m-1/") && stage.RequestsOwner(r, string(body))
-			if err != nil || !requests || !once.CompareAndSwap(false, true) {
-				return response, err
-			}
-			m := &clusterv1.Machine{}
-			m.Namespace, m.Name = s.Namespace, "m-1"
-			s.Expect(s.Admin.Delete(s.Ctx, m)).To(Succeed())
-			s.Expect(response.Body.Close()).To(Succeed())
-			return nil, errors.New("http2: client connection lost")
-		})
+	var once atomic.Bool
+	c := startThrough(s, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		var body []byte
+		if r.Body != nil {
+			body, _ = io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		response, err := next.RoundTrip(r)
+		requests := strings.Contains(r.URL.Path, "/machines/m-1/") && stage.RequestsOwner(r, string(body))
+		if err != nil || !requests || !once.CompareAndSwap(false, true) {
+			return response, err
+		}
+		m := &clusterv1.Machine{}
+		m.Namespace, m.Name = s.Namespace, "m-1"
+		s.Expect(s.Admin.Delete(s.Ctx, m)).To(Succeed())
+		s.Expect(response.Body.Close()).To(Succeed())
+		return nil, errors.New("http2: client connection lost")
 	})
-	c, err := s.StartAs(faults.Start(s.Ctx), user)
-	s.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(c.StopIdle)
 	s.FailNode("m-1")
 	s.FailNode("m-2")
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Blocked", HaveValue(BeEquivalentTo(2))))
@@ -80,18 +74,12 @@ func TestReplacement_UnreadableOwner_OthersAreRemediated(t *testing.T) {
 				s.CreateMachine(name)
 			}
 			check := s.CreateCheck("workers", stage.MaxInFlight(2))
-			user := rest.CopyConfig(s.User())
-			user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(r *http.Request) (*http.Response, error) {
-					if !strings.HasSuffix(r.URL.Path, "/machinesets/workers") {
-						return next.RoundTrip(r)
-					}
-					return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("")), Request: r, Header: http.Header{}}, nil
-				})
+			c := startThrough(s, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+				if !strings.HasSuffix(r.URL.Path, "/machinesets/workers") {
+					return next.RoundTrip(r)
+				}
+				return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("")), Request: r, Header: http.Header{}}, nil
 			})
-			c, err := s.StartAs(faults.Start(s.Ctx), user)
-			s.Expect(err).ToNot(HaveOccurred())
-			t.Cleanup(c.StopIdle)
 			requested := func(name string) func() string {
 				return func() string { return s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)[name] }
 			}

@@ -126,12 +126,10 @@ func TestManyChecks_OneNamespace_WorkIndependently(t *testing.T) {
 	// One Machine changes, then one Node: only their checks are reconciled, with as many requests as if they were alone.
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: bulk.Name(7 * each)}}
 	s.Annotate(m, clusterv1.RemediateMachineAnnotation, "yes")
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.SetReady(bulk.Name(8*each), corev1.ConditionUnknown, 10*time.Minute)
 	other := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: bulk.Name(8 * each)}}
-	s.Eventually(stage.Get(s, other)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(other, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.Expect(stage.Changed(before, c.WaitNoReconciles())).To(ConsistOf(pool(7), pool(8)), "no other check is reconciled")
 	more, byKind := counts.total()
 	s.Expect(more-initial).To(BeNumerically("<=", 2*20), "requests of two checks: %v", byKind)

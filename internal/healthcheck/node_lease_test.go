@@ -101,5 +101,8 @@ func TestNodeLease_Unreadable_BlocksOnlyUnknownNodes(t *testing.T) {
 			Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)), m.Name)
 	}
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreflightFailed")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(messageOfTarget("m-1"), ContainSubstring(
+		"the Lease of its kubelet could not be read: the user of the cluster's kubeconfig lacks a permission; "+
+			"allow it to get leases.coordination.k8s.io in namespace kube-node-lease")))
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unknown)())).To(BeEmpty())
 }

@@ -64,8 +64,7 @@ func TestKubeconfig_OfOtherCluster_JudgesNoMachine(t *testing.T) {
 	c := s.Start()
 	// The instance checks regularly whether it is the right cluster by now.
 	c.NeverIdle = true
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False WrongCluster")))
+	s.WaitCheckCondition(check, remedyv1.ClusterReachableCondition, "False WrongCluster")
 	s.Expect(stage.CheckMessage(remedyv1.ClusterReachableCondition)(check)).To(ContainSubstring("this may be another cluster"))
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False WrongCluster"))
 	s.Expect(check.Status.Undetermined).To(HaveValue(BeEquivalentTo(6)))
@@ -80,8 +79,7 @@ func TestKubeconfig_OfOtherCluster_JudgesNoMachine(t *testing.T) {
 	}
 	s.Expect(stage.Management.API.Create(s.Ctx, node)).To(Succeed())
 	defer func() { s.Expect(stage.Management.API.Delete(s.Ctx, node)).To(Succeed()) }()
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
+	s.WaitCheckCondition(check, remedyv1.ClusterReachableCondition, "True ClusterReachable")
 }
 
 // The permission to read Nodes is revoked, and the running watch is interrupted. A Machine that was healthy then is not reported as healthy
@@ -108,8 +106,7 @@ func TestNodeWatch_Forbidden_DropsEarlierReads(t *testing.T) {
 	s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
 	s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False NodesUnreadable")))
+	s.WaitCheckCondition(check, remedyv1.ClusterReachableCondition, "False NodesUnreadable")
 	s.Expect(stage.CheckMessage(remedyv1.ClusterReachableCondition)(check)).To(ContainSubstring("lacks a permission"))
 	s.Expect(check.Status.Undetermined).To(HaveValue(BeEquivalentTo(1)))
 	s.Expect(check.Status.CurrentHealthy).To(HaveValue(BeEquivalentTo(0)))
@@ -118,11 +115,9 @@ func TestNodeWatch_Forbidden_DropsEarlierReads(t *testing.T) {
 	restored := revoked.DeepCopy()
 	restored.Rules = granted.Rules
 	s.Expect(s.Workload.Patch(s.Ctx, restored, client.MergeFrom(revoked))).To(Succeed())
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
+	s.WaitCheckCondition(check, remedyv1.ClusterReachableCondition, "True ClusterReachable")
 	s.Expect(check.Status.CurrentHealthy).To(HaveValue(BeEquivalentTo(0)), "Nodes that were read before the watch was forbidden are not used")
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal("False UnhealthyNode")))
+	s.WaitMachineCondition(m, clusterv1.MachineHealthCheckSucceededCondition, "False UnhealthyNode")
 }
 
 // The user of the kubeconfig has no permission but to be probed.
@@ -138,30 +133,6 @@ func TestNodes_Forbidden_CheckIsNotReady(t *testing.T) {
 		Should(WithTransform(stage.CheckMessage(remedyv1.ClusterReachableCondition), ContainSubstring("allow it to list nodes")))
 	s.Expect(stage.CheckCondition(remedyv1.ClusterReachableCondition)(check)).To(Equal("False NodesUnreadable"))
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False NodesUnreadable"))
-}
-
-// The user of the kubeconfig is allowed to read Nodes, but not their Leases.
-func TestPreflight_LeaseForbidden_MessageNamesTheLease(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t)
-	useRestrictedUser(s, readNodes)
-	s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, time.Hour)
-	check := s.CreateCheck("workers")
-	c := s.Start()
-	c.NeverIdle = true
-	message := func(check *remedyv1.MachineHealthCheck) string {
-		for _, target := range check.Status.UnhealthyTargets {
-			if target.BlockedReason == "PreflightFailed" {
-				return target.Message
-			}
-		}
-		return ""
-	}
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(message, ContainSubstring("the Lease of its kubelet could not be read: "+
-			"the user of the cluster's kubeconfig lacks a permission; "+
-			"allow it to get leases.coordination.k8s.io in namespace kube-node-lease")))
 }
 
 // An API server that does not serve the group of medik8s answers with an error about its version. There are no checks of medik8s then.

@@ -33,16 +33,14 @@ func TestOutage_StaleNodes_AreNotRemediated(t *testing.T) {
 			c.WaitIdle()
 			s.Expect(s.Proxy.Set(mode)).To(Succeed())
 			s.Advance(time.Hour)
-			s.Eventually(stage.Get(s, check)).
-				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False ClusterUnreachable")))
+			s.WaitCheckCondition(check, remedyv1.ClusterReachableCondition, "False ClusterUnreachable")
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)))
 			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, stale)())).To(BeEmpty())
 			s.Expect(check.Status.Undetermined).To(HaveValue(BeEquivalentTo(2)))
 
 			// The remediate annotation needs no Node.
 			s.Annotate(annotated, clusterv1.RemediateMachineAnnotation, "yes")
-			s.Eventually(stage.Get(s, annotated)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			s.WaitMachineCondition(annotated, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, stale)())).To(BeEmpty())
 
 			// The connection is restored, and the Node is healthy: no Machine is remediated.
@@ -52,10 +50,8 @@ func TestOutage_StaleNodes_AreNotRemediated(t *testing.T) {
 				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition),
 					Or(Equal("Unknown Reconnecting"), Equal("True ClusterReachable"))))
 			s.Advance(time.Hour)
-			s.Eventually(stage.Get(s, check)).
-				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
-			s.Eventually(stage.Get(s, stale)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+			s.WaitCheckCondition(check, remedyv1.ClusterReachableCondition, "True ClusterReachable")
+			s.WaitMachineCondition(stale, clusterv1.MachineHealthCheckSucceededCondition, stage.IsHealthy)
 			for _, w := range c.Writes() {
 				s.Expect(w.Name == "m-1" && w.Resource == "machines" && w.Subresource == "").To(BeFalse(), "m-1 was never annotated")
 			}
@@ -74,8 +70,7 @@ func TestOutage_UnhealthyBefore_StaysInStatus(t *testing.T) {
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.MaxUnhealthy = ptr.To(intstr.FromInt32(1)) })
 	c := s.Start()
 	expect := func(allowed, decision string) {
-		s.Eventually(stage.Get(s, check)).
-			Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal(allowed)))
+		s.WaitCheckCondition(check, remedyv1.RemediationAllowedCondition, allowed)
 		for _, name := range []string{"m-1", "m-2"} {
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision(name), Equal(decision)))
 		}

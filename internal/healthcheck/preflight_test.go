@@ -139,7 +139,7 @@ func TestPreflight_MachineUnreadable_BlocksOnlyThatMachine(t *testing.T) {
 		unreadable := "/" + resource + "/" + s.name("m-1")
 		var fails atomic.Bool
 		fails.Store(true)
-		s.startThrough(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		startThrough(s.Stage, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, unreadable) || !fails.Load() {
 				return next.RoundTrip(r)
 			}

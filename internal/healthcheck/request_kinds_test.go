@@ -120,8 +120,7 @@ func TestRequests_ConversionFails_BlocksOnlyTheirMachine(t *testing.T) {
 			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 			unpause(s, before)
 			s.WaitRequest(kind, "m-1")
-			s.Eventually(stage.Get(s, before)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			s.WaitMachineCondition(before, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 			c.WaitIdle()
 
 			setConversion(s, kind, brokenWebhook(), false)
@@ -180,8 +179,7 @@ func TestRequests_PermissionRevoked_BlocksOnlyThatKind(t *testing.T) { //nolint:
 	unpause(s, byRequest[0])
 	s.WaitRequest(remediator.Metal3, "m-2")
 	unpause(s, byOwner[0])
-	s.Eventually(stage.Get(s, byOwner[0])).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(byOwner[0], clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 
 	c.Stop()
 	c = s.Start()
@@ -207,8 +205,7 @@ func TestRequests_PermissionRevoked_BlocksOnlyThatKind(t *testing.T) { //nolint:
 		s.Advance(16 * time.Second)
 		return s.Request(remediator.Metal3, "m-3")()
 	}).ShouldNot(BeNil())
-	s.Eventually(stage.Get(s, byOwner[1])).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(byOwner[1], clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	s.WaitRequest(kind, "m-4")
 	c.NeverIdle = false
 }
@@ -291,7 +288,7 @@ func deleteCheckAfterRestart(s *kindStage, broken remediator.Kind) (*kindCheck, 
 	check.setTemplate(remediator.SelfNode)
 	api := &brokenAPI{path: "/apis/" + broken.GroupVersion().String()}
 	api.broken.Store(true)
-	c := s.startThrough(api.roundTrip)
+	c := startThrough(s.Stage, api.roundTrip)
 	c.NeverIdle = true
 	s.Eventually(func() bool { return c.Evaluated(check.GetName()) }).Should(BeTrue())
 	check.delete()

@@ -43,9 +43,8 @@ func TestRequest_UnhealthyMachine_HasWhatRemediatorsRead(t *testing.T) {
 	s.Expect(time.Parse(time.RFC3339Nano, annotations[remedyv1.StartedAnnotation])).To(BeTemporally("~", time.Now(), time.Hour))
 
 	// The Machine reports the request, and owner remediation is not requested.
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), Equal("False WaitingForRemediation")))
-	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("False UnhealthyNode")))
+	s.WaitMachineCondition(unhealthy, "ExternallyRemediated", "False WaitingForRemediation")
+	s.WaitMachineCondition(unhealthy, "HealthCheckSucceeded", "False UnhealthyNode")
 	s.Expect(stage.MachineCondition("OwnerRemediated")(unhealthy)).To(BeEmpty())
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
 	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))

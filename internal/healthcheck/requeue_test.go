@@ -61,10 +61,8 @@ func TestClusterConditions_BecomeTrue_WakeTheCheck(t *testing.T) {
 			s.Expect(stage.Get(s, check)().Status.UnhealthyTargets).To(BeEmpty())
 			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
 			setCondition(metav1.ConditionTrue)
-			s.Eventually(stage.Get(s, m)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
-			s.Eventually(stage.Get(s, m)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			s.WaitMachineCondition(m, clusterv1.MachineHealthCheckSucceededCondition, stage.IsUnhealthy)
+			s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 		})
 	}
 }

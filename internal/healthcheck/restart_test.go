@@ -80,8 +80,7 @@ func TestRestart_NodesUnreadable_IsNoStorm(t *testing.T) {
 	changePermissions(s, role, &corev1.Node{}, readLeases)
 	c = s.Start()
 	c.NeverIdle = true
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False NodesUnreadable")))
+	s.WaitCheckCondition(check, remedyv1.ClusterReachableCondition, "False NodesUnreadable")
 	s.Expect(stage.CheckMessage(remedyv1.ClusterReachableCondition)(check)).
 		To(And(ContainSubstring("Nodes cannot be read: "),
 			Or(ContainSubstring("has not read the Nodes"), ContainSubstring("lacks a permission"))))
@@ -94,8 +93,7 @@ func TestRestart_NodesUnreadable_IsNoStorm(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(3)))
 	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("True RemediationAllowed"))
 	s.Annotate(annotated, clusterv1.RemediateMachineAnnotation, "yes")
-	s.Eventually(stage.Get(s, annotated)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(annotated, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 }
 
 // The check was changed while no instance was running. Its request has a version that its group serves but does not prefer. The preferred

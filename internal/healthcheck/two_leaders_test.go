@@ -252,8 +252,7 @@ func TestStaleCache_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	m := s.CreateUnhealthyMachine("m-1")
 	check := s.CreateCheck("workers")
 	c := s.Start()
-	s.Eventually(stage.Get(s, m)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitMachineCondition(m, clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested)
 	c.WaitIdle()
 	c.Watches().Hold(machinesResource)
 	s.SetOwnerAnswer(m, clusterv1.MachineSetMachineRemediationDeferredReason)

@@ -23,17 +23,6 @@ import (
 // withWatchFilter sets the label of the checks that the instance reconciles. With Nodes, it has another value.
 func withWatchFilter(s *stage.Stage) { s.WatchFilter = "a" }
 
-// The watch filter selects checks by their label. Their Clusters do not need it.
-func TestWatchFilter_ClusterWithoutLabel_IsRead(t *testing.T) {
-	t.Parallel()
-	s := newKindStage(t, false, withWatchFilter)
-	s.createTargets("m-1")
-	check := s.createCheck()
-	check.setWatchLabel(s.WatchFilter)
-	s.Start()
-	s.Eventually(check.healthy).Should(Equal(1))
-}
-
 // Events of its targets and its Cluster cause no live read of a check that another instance reconciles.
 func TestWatchFilter_CheckOfOtherInstance_IsNotReadLive(t *testing.T) {
 	t.Parallel()
