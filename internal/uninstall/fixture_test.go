@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -90,24 +91,21 @@ func (p *fixture) inTreeCheck(name string, annotations ...string) *clusterv1.Mac
 		TimeoutSeconds: ptr.To[int32](300),
 	}}
 	p.create(c)
-	before := c.DeepCopy()
-	now := metav1.Now()
-	for _, kind := range []string{remedyv1.AdoptedCondition, remedyv1.ReadyCondition, clusterv1.PausedCondition} {
-		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
-			Type: kind, Status: metav1.ConditionTrue, Reason: "Test",
-			LastTransitionTime: now,
-		})
-	}
-	p.Expect(p.api.Status().Patch(p.ctx, c, client.MergeFrom(before))).To(Succeed())
+	p.setConditions(c, remedyv1.AdoptedCondition, remedyv1.ReadyCondition, clusterv1.PausedCondition)
 	return c
 }
 
 // ownCheck creates a check of Remedy's own kind that needs cleanup.
 func (p *fixture) ownCheck(name string) *remedyv1.MachineHealthCheck {
 	p.t.Helper()
+	return p.ownCheckOf("prod", name)
+}
+
+func (p *fixture) ownCheckOf(cluster, name string) *remedyv1.MachineHealthCheck {
+	p.t.Helper()
 	c := &remedyv1.MachineHealthCheck{ObjectMeta: p.meta(name, remedyv1.StormSinceAnnotation, "2026-03-14T12:00:00Z")}
 	c.Finalizers = []string{remedyv1.CleanupFinalizer}
-	c.Spec.ClusterName, c.Spec.Selector.MatchLabels = "prod", map[string]remedyv1.LabelValue{"pool": "a"}
+	c.Spec.ClusterName, c.Spec.Selector.MatchLabels = cluster, map[string]remedyv1.LabelValue{"pool": "a"}
 	p.create(c)
 	return c
 }
@@ -183,13 +181,17 @@ func (p *fixture) get(o client.Object) client.Object {
 // uninstaller returns an Uninstaller with the permissions of an administrator, and its output.
 func (p *fixture) uninstaller(dry bool) (*uninstall.Uninstaller, *bytes.Buffer) {
 	p.t.Helper()
-	c, err := uninstall.NewCluster("the management cluster", management.Admin)
+	uninstaller, out := p.uninstallerFor(management.Admin)
+	uninstaller.DryRun = dry
+	return uninstaller, out
+}
+
+func (p *fixture) uninstallerFor(config *rest.Config) (*uninstall.Uninstaller, *bytes.Buffer) {
+	p.t.Helper()
+	c, err := uninstall.NewCluster("the management cluster", config)
 	p.Expect(err).ToNot(HaveOccurred())
 	out := &bytes.Buffer{}
-	return &uninstall.Uninstaller{
-		Management: c, DryRun: dry, Out: out, Clock: testingclock.NewFakePassiveClock(noon),
-		Timeouts: shortTimeouts,
-	}, out
+	return &uninstall.Uninstaller{Management: c, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Timeouts: shortTimeouts}, out
 }
 
 // user returns an Uninstaller with the permissions of some rules, and its output.
@@ -199,10 +201,7 @@ func (p *fixture) user(name string, rules ...rbacv1.PolicyRule) (*uninstall.Unin
 	role := management.Grant(p.t, as, "", rules...)
 	// The rules can name Remedy's API group.
 	p.t.Cleanup(func() { p.Expect(p.api.Delete(context.Background(), role)).To(Succeed()) })
-	c, err := uninstall.NewCluster("the management cluster", management.ConfigOf(p.t, as))
-	p.Expect(err).ToNot(HaveOccurred())
-	out := &bytes.Buffer{}
-	return &uninstall.Uninstaller{Management: c, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Timeouts: shortTimeouts}, out
+	return p.uninstallerFor(management.ConfigOf(p.t, as))
 }
 
 func anything(verbs ...string) rbacv1.PolicyRule {
@@ -239,9 +238,9 @@ func (p *fixture) pod(name string) *corev1.Pod {
 }
 
 // cluster creates a Cluster with a kubeconfig.
-func (p *fixture) cluster(name string, kubeconfig []byte) {
+func (p *fixture) cluster(name string, kubeconfig []byte, annotations ...string) *clusterv1.Cluster {
 	p.t.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: p.meta(name)}
+	cluster := &clusterv1.Cluster{ObjectMeta: p.meta(name, annotations...)}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: "infrastructure.cluster.x-k8s.io",
 		Kind:     "AnyCluster", Name: name,
@@ -250,6 +249,7 @@ func (p *fixture) cluster(name string, kubeconfig []byte) {
 	p.create(cluster)
 	p.create(secret)
 	p.t.Cleanup(func() { p.Expect(p.api.Delete(context.Background(), cluster)).To(Succeed()) })
+	return cluster
 }
 
 func (p *fixture) kubeconfig() []byte {

@@ -17,9 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // leaderLease creates the Lease of the managers' leader election.
@@ -96,16 +94,8 @@ func TestLeaderElection_UnrenewedLease_Expires(t *testing.T) {
 // controlPlaneLease creates the Lease of the control plane in the workload cluster.
 func (p *fixture) controlPlaneLease(holder string, renewed time.Time) (far client.Client, lease *coordinationv1.Lease) {
 	p.t.Helper()
-	far = testenv.NewClient(p.t, workloads.Admin)
-	key := workload.ControlPlaneLease
-	lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	lease.Spec = coordinationv1.LeaseSpec{
-		HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](600),
-		RenewTime: ptr.To(metav1.NewMicroTime(renewed)),
-	}
-	p.Expect(far.Create(p.ctx, lease)).To(Succeed())
-	p.t.Cleanup(func() { p.Expect(client.IgnoreNotFound(far.Delete(context.Background(), lease))).To(Succeed()) })
-	return far, lease
+	far = p.far()
+	return far, p.lease(far, workload.ControlPlaneLease, holder, renewed)
 }
 
 // A check of another management cluster may be remediating the control plane.
@@ -115,13 +105,8 @@ func TestControlPlaneLease_OtherHolder_IsKept(t *testing.T) {
 	p.cluster("test", []byte("none"))
 	p.ownCheck("own")
 	p.inTreeCheck("core")
-	nodes := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
-	nodes.Spec.ClusterRef = &remedyv1.ClusterReference{Namespace: p.namespace, Name: "prod"}
-	template := &remedyv1.NodeTemplateReference{Namespace: p.namespace}
-	template.APIVersion, template.Kind, template.Name = "example.com/v1", "AnyTemplate", "any"
-	nodes.Spec.RemediationTemplate = template
-	p.create(nodes)
-	p.t.Cleanup(func() { p.Expect(p.api.Delete(context.Background(), nodes)).To(Succeed()) })
+	nodes := p.nodeCheck("nodes", "prod")
+	p.ownCheckOf("test", "elsewhere")
 	before, after := noon.Add(-time.Minute), noon.Add(time.Second)
 	for name, test := range map[string]struct {
 		holder  string
@@ -131,7 +116,8 @@ func TestControlPlaneLease_OtherHolder_IsKept(t *testing.T) {
 		"a check of the same Cluster":   {"MachineHealthCheck/" + p.namespace + "/own", before, false},
 		"an adopted check":              {"InTreeMachineHealthCheck/" + p.namespace + "/core", before, false},
 		"a NodeHealthCheck":             {p.holder(nodes, "prod"), before, false},
-		"its namesake in that cluster":  {"NodeHealthCheck//" + p.namespace, before, true},
+		"its namesake in that cluster":  {"NodeHealthCheck//" + nodes.Name, before, true},
+		"a check of another Cluster":    {"MachineHealthCheck/" + p.namespace + "/elsewhere", before, true},
 		"an unknown check":              {"MachineHealthCheck/" + p.namespace + "/other", before, true},
 		"an unknown namespace":          {"MachineHealthCheck/elsewhere/own", before, true},
 		"another kind":                  {"InTreeMachineHealthCheck/" + p.namespace + "/own", before, true},
@@ -146,30 +132,12 @@ func TestControlPlaneLease_OtherHolder_IsKept(t *testing.T) {
 			uninstaller, said := p.uninstaller(false)
 			g := NewWithT(t)
 			g.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("incomplete")), "Cluster test cannot be reached")
-			err := far.Get(p.ctx, client.ObjectKeyFromObject(lease), &coordinationv1.Lease{})
 			told := ContainSubstring("left: Cluster %s/prod: Lease kube-system/remedy-control-plane is held by %q until", p.namespace, test.holder)
-			if test.stays {
-				g.Expect(err).ToNot(HaveOccurred(), said.String())
-				g.Expect(said.String()).To(told)
-			} else {
-				g.Expect(err).To(MatchError(ContainSubstring("not found")), said.String())
-				g.Expect(said.String()).ToNot(told)
-			}
+			g.Expect(p.exists(far, lease)).To(Equal(test.stays), said.String())
+			g.Expect(told.Match(said.String())).To(Equal(test.stays), said.String())
 			g.Expect(client.IgnoreNotFound(far.Delete(p.ctx, lease))).To(Succeed())
 		})
 	}
-}
-
-// A check of this management cluster that monitors another Cluster cannot hold the Lease.
-func TestControlPlaneLease_CheckOfOtherCluster_IsKept(t *testing.T) {
-	p := newFixture(t)
-	p.cluster("another", p.kubeconfig())
-	p.ownCheck("own")
-	far, lease := p.controlPlaneLease("MachineHealthCheck/"+p.namespace+"/own", noon)
-	uninstaller, said := p.uninstaller(false)
-	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("incomplete")))
-	p.Expect(said.String()).To(ContainSubstring("left: Cluster %s/another: Lease", p.namespace))
-	p.Expect(far.Get(p.ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
 }
 
 // The Lease is deleted only in the version that was read.

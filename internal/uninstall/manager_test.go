@@ -42,21 +42,8 @@ func TestStopManagers_MissingPermission_ChangesNothing(t *testing.T) {
 	}
 }
 
-// A Pod that does not terminate may still write.
+// The Pod of an eviction or of a Node shutdown stays until it is deleted. A Pod that does not terminate may still write.
 func TestStopManagers_RunningPod_ChangesNothing(t *testing.T) {
-	p := newFixture(t)
-	p.manager()
-	core := p.inTreeCheck("core")
-	p.pod("manager-1")
-	before := p.get(core)
-	uninstaller, _ := p.uninstaller(false)
-	uninstaller.Timeouts = expiringTimeouts
-	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("Deployment %s/manager still has 1 Pod:", p.namespace)))
-	p.Expect(p.get(core)).To(Equal(before))
-}
-
-// The Pod of an eviction or of a Node shutdown stays until it is deleted.
-func TestStopManagers_TerminatedPods_AreIgnored(t *testing.T) {
 	p := newFixture(t)
 	p.manager()
 	core := p.inTreeCheck("core")
@@ -65,15 +52,17 @@ func TestStopManagers_TerminatedPods_AreIgnored(t *testing.T) {
 		pod.Status.Phase = phase
 		p.Expect(p.api.Status().Update(p.ctx, pod)).To(Succeed())
 	}
-	uninstaller, said := p.uninstaller(false)
-	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())
-	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
-
-	p.pod("pending")
-	uninstaller, _ = p.uninstaller(false)
+	running, before := p.pod("manager-1"), p.get(core)
+	uninstaller, _ := p.uninstaller(false)
 	uninstaller.Timeouts = expiringTimeouts
 	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("Deployment %s/manager still has 1 Pod:", p.namespace)),
 		"terminated Pods do not count")
+	p.Expect(p.get(core)).To(Equal(before))
+
+	p.Expect(p.api.Delete(p.ctx, running, client.GracePeriodSeconds(0))).To(Succeed())
+	uninstaller, said := p.uninstaller(false)
+	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())
+	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 }
 
 // A GitOps tool can restore the replicas. The manager may then add its traces again.

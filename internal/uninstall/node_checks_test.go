@@ -51,8 +51,7 @@ func (p *fixture) nodeCheck(name, cluster string) *remedyv1.NodeHealthCheck {
 // far returns a client of the workload cluster.
 func (p *fixture) far() client.Client {
 	p.t.Helper()
-	far := testenv.NewClient(p.t, workloads.Admin)
-	return far
+	return testenv.NewClient(p.t, workloads.Admin)
 }
 
 // node creates a Node, which is deleted at the end of the test.
@@ -111,6 +110,10 @@ func TestAll_NodeHealthChecks_RemovesAll(t *testing.T) {
 		workload.NodeOwner(here.Name, here.UID))
 	p.createUntilEnd(p.api, ofCheck)
 	p.annotate(p.api, ofCheck, remedyv1.CheckAnnotation, "NodeHealthCheck//"+inside.Name)
+	ofUnknownCheck := p.owned(remediator.Metal3, "n-1",
+		metav1.OwnerReference{APIVersion: remedyv1.GroupVersion.String(), Kind: "NodeHealthCheck", Name: "nodes", UID: "a-check"})
+	p.createUntilEnd(p.api, ofUnknownCheck)
+	p.annotate(p.api, ofUnknownCheck, remedyv1.CheckAnnotation, "NodeHealthCheck//nodes")
 	ofNode := p.owned(remediator.FenceAgents, there.Name, workload.NodeOwner(there.Name, there.UID))
 	ofNode.SetNamespace("default")
 	ofNode.SetLabels(map[string]string{remedyv1.CheckLabel: "check-x"})
@@ -121,8 +124,7 @@ func TestAll_NodeHealthChecks_RemovesAll(t *testing.T) {
 		p.lease(p.api, workload.ControlPlaneLease, "NodeHealthCheck//"+inside.Name, before):       p.api,
 		p.lease(far, workload.NodeLeaseKey(there.Name), p.holder(outside, "prod"), before):        far,
 		p.lease(far, workload.ControlPlaneLease, p.holder(outside, "prod"), before):               far,
-		ofCheck: p.api,
-		ofNode:  far,
+		ofCheck: p.api, ofUnknownCheck: p.api, ofNode: far,
 	}
 	foreign := p.lease(p.api, workload.NodeLeaseKey(p.namespace+"-medik8s"), medik8s, before)
 
@@ -142,6 +144,8 @@ func TestAll_NodeHealthChecks_RemovesAll(t *testing.T) {
 	}
 	p.Expect(p.get(outside).GetLabels()).To(Equal(map[string]string{"example.com/other": "stays"}))
 	p.Expect(did.String()).To(And(
+		ContainSubstring("Metal3Remediation %s/n-1: withdrawn", p.namespace),
+		ContainSubstring("FenceAgentsRemediation default/%s in Cluster %s/prod: withdrawn", there.Name, p.namespace),
 		ContainSubstring("NodeHealthCheck %s: removed %s, label %s, finalizer %s\n", outside.Name, remedyv1.StormSinceAnnotation,
 			requests.MoveLabel, remedyv1.CleanupFinalizer),
 		ContainSubstring("Node %s: removed %s, %s, %s\n", here.Name, remedyv1.AttemptsAnnotation, remedyv1.RemediateNodeAnnotation,
@@ -156,20 +160,6 @@ func TestAll_NodeHealthChecks_RemovesAll(t *testing.T) {
 	again, said := p.uninstaller(false)
 	p.Expect(again.All(p.ctx)).To(Succeed())
 	p.Expect(said.String()).To(Equal("nothing to remove\n"))
-}
-
-// The rest is removed, and the next run continues when the cluster can be reached.
-func TestAll_NodeCheckOfUnreachableCluster_IsReported(t *testing.T) {
-	p := newFixture(t)
-	dead := strings.Replace(string(p.kubeconfig()), workloads.Admin.Host, "https://127.0.0.1:1", 1)
-	p.cluster("dead", []byte(dead))
-	check := p.nodeCheck("outside", "dead")
-	uninstaller, said := p.uninstaller(false)
-	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("1 line above with the prefix 'left:'")))
-	p.Expect(said.String()).To(ContainSubstring("left: Cluster %s/dead: failed to clean the workload cluster: ", p.namespace))
-	p.Expect(p.get(check).GetFinalizers()).To(BeEmpty())
-	p.Expect(p.get(check).GetLabels()).ToNot(HaveKey(requests.MoveLabel))
-	p.Expect(traces(t, management)).To(BeEmpty())
 }
 
 func TestNodeLease_OtherHolder_IsKept(t *testing.T) {

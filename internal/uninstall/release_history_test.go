@@ -14,14 +14,6 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// setAuthor sets the check that has marked a Machine.
-func (p *fixture) setAuthor(m *clusterv1.Machine, by string) {
-	p.t.Helper()
-	before := m.DeepCopy()
-	m.Annotations[remedyv1.MarkedByAnnotation] = by
-	p.Expect(p.api.Patch(p.ctx, m, client.MergeFrom(before))).To(Succeed())
-}
-
 // setPool lets a check select the Machines of a pool.
 func (p *fixture) setPool(o client.Object, pool string) {
 	p.t.Helper()
@@ -42,9 +34,9 @@ func TestReleaseHistory_SelectedMachine_IsRemoved(t *testing.T) {
 	selected := p.machineWithHistory("selected", "prod", "a")
 	elsewhere, otherPool := p.machineWithHistory("elsewhere", "test", "a"), p.machineWithHistory("other-pool", "prod", "b")
 	moved := p.machineWithHistory("moved", "prod", "b")
-	p.setAuthor(moved, "InTreeMachineHealthCheck/one")
+	p.annotate(p.api, moved, remedyv1.MarkedByAnnotation, "InTreeMachineHealthCheck/one")
 	foreign := p.machineWithHistory("foreign", "prod", "a")
-	p.setAuthor(foreign, "InTreeMachineHealthCheck/other")
+	p.annotate(p.api, foreign, remedyv1.MarkedByAnnotation, "InTreeMachineHealthCheck/other")
 
 	dry, said := p.uninstaller(true)
 	p.Expect(dry.Release(p.ctx, p.namespace, "one")).To(Succeed())
@@ -101,9 +93,9 @@ func TestReleaseHistory_OtherCheck_KeepsIt(t *testing.T) {
 			p.inTreeCheck("one")
 			test.other(p)
 			remembered, signed := p.machineWithHistory("m-1", "prod", "a"), p.machineWithHistory("m-2", "prod", "a")
-			p.setAuthor(signed, "InTreeMachineHealthCheck/one")
+			p.annotate(p.api, signed, remedyv1.MarkedByAnnotation, "InTreeMachineHealthCheck/one")
 			foreign := p.machineWithHistory("m-3", "prod", "a")
-			p.setAuthor(foreign, "InTreeMachineHealthCheck/other")
+			p.annotate(p.api, foreign, remedyv1.MarkedByAnnotation, "InTreeMachineHealthCheck/other")
 			uninstaller, said := p.uninstaller(false)
 			p.Expect(uninstaller.Release(p.ctx, p.namespace, "one")).To(Succeed(), said.String())
 			want := []string{}
@@ -136,7 +128,7 @@ func TestReleaseHistory_WholeNamespace_IsRemoved(t *testing.T) {
 func TestReleaseHistory_UnlistableChecks_IsKept(t *testing.T) {
 	p := newFixture(t)
 	one, signed := p.inTreeCheck("one"), p.machineWithHistory("m-1", "prod", "a")
-	p.setAuthor(signed, "InTreeMachineHealthCheck/one")
+	p.annotate(p.api, signed, remedyv1.MarkedByAnnotation, "InTreeMachineHealthCheck/one")
 	uninstaller, said := p.user("blind", rbacv1.PolicyRule{
 		APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"*"},
 		Verbs: []string{"get", "list", "patch"},

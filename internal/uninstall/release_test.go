@@ -49,12 +49,7 @@ func TestRelease_PauseOfAUser_IsKept(t *testing.T) {
 // A Cluster that adopts the checks of its topology would adopt a released one again, and no other check.
 func TestRelease_AdoptingCluster_AnnotatesTheCheck(t *testing.T) {
 	p := newFixture(t)
-	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.AdoptAnnotation, "true")}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
-		APIGroup: "infrastructure.cluster.x-k8s.io",
-		Kind:     "AnyCluster", Name: "prod",
-	}
-	p.create(cluster)
+	p.cluster("prod", nil, remedyv1.AdoptAnnotation, "true")
 	one, written := p.inTreeCheck("one"), p.inTreeCheck("written")
 	before := one.DeepCopy()
 	one.Labels = map[string]string{clusterv1.ClusterTopologyOwnedLabel: ""}
@@ -181,12 +176,7 @@ func TestRelease_UnlistableRequestsOrMachines_Fails(t *testing.T) {
 // A user may wonder why a check was never adopted.
 func TestRelease_InvalidTakeOverValue_IsReportedOnce(t *testing.T) {
 	p := newFixture(t)
-	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.AdoptAnnotation, "True")}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
-		APIGroup: "infrastructure.cluster.x-k8s.io",
-		Kind:     "AnyCluster", Name: "prod",
-	}
-	p.create(cluster)
+	cluster := p.cluster("prod", nil, remedyv1.AdoptAnnotation, "True")
 	p.inTreeCheck("yes", remedyv1.AdoptAnnotation, "yes")
 	p.inTreeCheck("true", remedyv1.AdoptAnnotation, "true")
 	p.inTreeCheck("false", remedyv1.AdoptAnnotation, "false")

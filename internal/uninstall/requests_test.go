@@ -4,7 +4,6 @@
 package uninstall_test
 
 import (
-	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -18,7 +17,6 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
 // setSucceeded sets the condition Succeeded of a request, as a remediator does.
@@ -42,10 +40,8 @@ func TestWithdraw_SucceededRequest_IsNotTimedOut(t *testing.T) {
 	p.setSucceeded(done, "True")
 	p.setSucceeded(failed, "False")
 	p.setSucceeded(silent, "Unknown")
-	before := told.DeepCopy()
 	const earlier = "2026-03-14T11:00:00Z"
-	told.SetAnnotations(map[string]string{remedyv1.TimedOutAnnotation: earlier, remedyv1.CheckAnnotation: check})
-	p.Expect(p.api.Patch(p.ctx, told, client.MergeFrom(before))).To(Succeed())
+	p.annotate(p.api, told, remedyv1.TimedOutAnnotation, earlier)
 
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())
@@ -96,9 +92,7 @@ func TestWithdraw_TimedOutRequest_IsDeleted(t *testing.T) {
 			p.inTreeCheck("core")
 			check := "InTreeMachineHealthCheck/" + p.namespace + "/core"
 			told, goesOn := p.request("stopped", check), p.request("goes-on", check)
-			before := told.DeepCopy()
-			told.SetAnnotations(map[string]string{remedyv1.TimedOutAnnotation: "2026-03-14T11:00:00Z", remedyv1.CheckAnnotation: check})
-			p.Expect(p.api.Patch(p.ctx, told, client.MergeFrom(before))).To(Succeed())
+			p.annotate(p.api, told, remedyv1.TimedOutAnnotation, "2026-03-14T11:00:00Z")
 			uninstaller, said := p.uninstaller(false)
 			p.Expect(release(uninstaller, p)).To(Succeed(), said.String())
 			p.Expect(said.String()).To(ContainSubstring("Metal3Remediation %s/stopped: withdrawn", p.namespace))
@@ -171,9 +165,8 @@ func TestAll_AnnotatedNonRequest_IsNotDeleted(t *testing.T) {
 	for _, o := range all {
 		p.annotate(p.api, o, forged...)
 	}
-	far := testenv.NewClient(p.t, workloads.Admin)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}}
-	p.Expect(far.Create(p.ctx, node)).To(Succeed())
+	far := p.far()
+	node := p.node(far)
 	p.annotate(far, node, forged...)
 
 	uninstaller, said := p.uninstaller(false)
@@ -183,7 +176,7 @@ func TestAll_AnnotatedNonRequest_IsNotDeleted(t *testing.T) {
 		p.Expect(p.get(o).GetAnnotations()).ToNot(Or(HaveKey(remedyv1.CheckAnnotation), HaveKey(remedyv1.TimedOutAnnotation)), what)
 	}
 	p.Expect(far.Get(p.ctx, client.ObjectKeyFromObject(node), node)).To(Succeed())
-	p.Expect(node.Annotations).To(BeEmpty())
+	p.Expect(node.Annotations).To(Equal(map[string]string{"example.com/other": "stays"}))
 	p.Expect(said.String()).To(And(
 		ContainSubstring("Secret %s/any: removed %s; not deleted because it does not have the form of a remediation request", p.namespace,
 			remedyv1.CheckAnnotation),
@@ -208,31 +201,4 @@ func TestRelease_AnnotatedNonRequest_IsNotDeleted(t *testing.T) {
 	}
 	p.Expect(said.String()).To(ContainSubstring("Secret %s/any: removed %s; not deleted", p.namespace, remedyv1.CheckAnnotation))
 	p.Expect(said.String()).ToNot(ContainSubstring("withdrawn"))
-}
-
-// The check owns such a request, or the Node does in a workload cluster.
-func TestWithdraw_RequestsForNodes_AreDeleted(t *testing.T) {
-	p := newFixture(t)
-	p.cluster("prod", p.kubeconfig())
-	p.Expect(workloads.InstallCRDObjects(remediator.FenceAgents.CRDs()...)).To(Succeed())
-	far := testenv.NewClient(p.t, workloads.Admin)
-	check := metav1.OwnerReference{APIVersion: remedyv1.GroupVersion.String(), Kind: "NodeHealthCheck", Name: "nodes", UID: "a-check"}
-	beside := p.owned(remediator.Metal3, "n-1", check)
-	p.create(beside)
-	p.annotate(p.api, beside, remedyv1.CheckAnnotation, "NodeHealthCheck//nodes")
-	node := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n-1", UID: "a-node"}
-	away := p.owned(remediator.FenceAgents, "n-1", node)
-	away.SetNamespace("default")
-	p.Expect(far.Create(p.ctx, away)).To(Succeed())
-	p.annotate(far, away, remedyv1.CheckAnnotation, "NodeHealthCheck//nodes")
-	p.t.Cleanup(func() { p.Expect(client.IgnoreNotFound(far.Delete(context.Background(), away))).To(Succeed()) })
-
-	uninstaller, said := p.uninstaller(false)
-	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())
-	p.Expect(said.String()).To(And(
-		ContainSubstring("Metal3Remediation %s/n-1: withdrawn", p.namespace),
-		ContainSubstring("FenceAgentsRemediation default/n-1 in Cluster %s/prod: withdrawn", p.namespace)))
-	for api, o := range map[client.Client]client.Object{p.api: beside, far: away} {
-		p.Expect(api.Get(p.ctx, client.ObjectKeyFromObject(o), o)).To(MatchError(ContainSubstring("not found")))
-	}
 }

@@ -5,7 +5,6 @@ package uninstall_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -27,15 +25,10 @@ import (
 // traces returns all objects of a cluster that name Remedy's API group anywhere but in their kind. CRDs do not count.
 func traces(t *testing.T, server *testenv.Environment) []string {
 	t.Helper()
-	return tracesBy(t, server.Admin)
-}
-
-func tracesBy(t *testing.T, config *rest.Config) []string {
-	t.Helper()
 	g := NewWithT(t)
-	lists, err := discovery.NewDiscoveryClientForConfigOrDie(config).ServerPreferredResources()
+	lists, err := discovery.NewDiscoveryClientForConfigOrDie(server.Admin).ServerPreferredResources()
 	g.Expect(err).ToNot(HaveOccurred())
-	api := dynamic.NewForConfigOrDie(config)
+	api := dynamic.NewForConfigOrDie(server.Admin)
 	var found []string
 	for _, list := range lists {
 		group, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -47,7 +40,7 @@ func tracesBy(t *testing.T, config *rest.Config) []string {
 			}
 			all, err := api.Resource(group.WithResource(r.Name)).List(t.Context(), metav1.ListOptions{})
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-				// The kind was deleted.
+				// Other tests delete CRDs, which disappear some time later.
 				continue
 			}
 			g.Expect(err).ToNot(HaveOccurred(), r.Name)
@@ -66,10 +59,6 @@ func tracesBy(t *testing.T, config *rest.Config) []string {
 	return found
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
-
 // definitionOf returns the CRD of the requests of a kind, with its name only.
 func definitionOf(kind remediator.Kind) *unstructured.Unstructured {
 	definition := &unstructured.Unstructured{}
@@ -77,28 +66,4 @@ func definitionOf(kind remediator.Kind) *unstructured.Unstructured {
 	definition.SetKind("CustomResourceDefinition")
 	definition.SetName(kind.RequestCRD().Name)
 	return definition
-}
-
-// Other tests of this package delete CRDs, which disappear some time later.
-func TestTraces_DeletedCRD_AreIgnored(t *testing.T) {
-	p := newFixture(t)
-	before := traces(t, management)
-	going := remediator.NewKind("going.example.com", "v1", "Going")
-	p.Expect(management.InstallCRDObjects(going.RequestCRD())).To(Succeed())
-	asked := false
-	config := rest.CopyConfig(management.Admin)
-	config.Wrap(func(behind http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if strings.HasSuffix(r.URL.Path, "/"+going.Plural) {
-				asked = true
-				p.Expect(p.api.Delete(p.ctx, definitionOf(going))).To(Succeed())
-				list := &unstructured.UnstructuredList{}
-				list.SetGroupVersionKind(going.GroupVersion().WithKind(going.Kind + "List"))
-				p.Eventually(func() error { return p.api.List(p.ctx, list) }, "10m").Should(Satisfy(apierrors.IsNotFound))
-			}
-			return behind.RoundTrip(r)
-		})
-	})
-	p.Expect(tracesBy(t, config)).To(ConsistOf(before))
-	p.Expect(asked).To(BeTrue())
 }

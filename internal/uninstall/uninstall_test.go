@@ -11,50 +11,28 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	testingclock "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
-
-// fill creates every kind of trace.
-func (p *fixture) fill() {
-	p.t.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.AdoptAnnotation, "true")}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
-		APIGroup: "infrastructure.cluster.x-k8s.io",
-		Kind:     "AnyCluster", Name: "prod",
-	}
-	p.create(cluster)
-	p.t.Cleanup(func() { p.Expect(p.api.Delete(context.Background(), cluster)).To(Succeed()) })
-	p.create(&corev1.Secret{ObjectMeta: p.meta("prod-kubeconfig"), Data: map[string][]byte{"value": p.kubeconfig()}})
-	far := testenv.NewClient(p.t, workloads.Admin)
-	p.Expect(far.Create(p.ctx, &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "remedy-control-plane"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("MachineHealthCheck/a/b")},
-	})).To(Succeed())
-	p.Expect(far.Create(p.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: "n-",
-		Annotations:  map[string]string{remedyv1.AttemptsAnnotation: "2"},
-	}})).To(Succeed())
-}
 
 func TestAll_EveryKindOfTrace_RemovesAll(t *testing.T) {
 	p := newFixture(t)
-	p.fill()
+	p.cluster("prod", p.kubeconfig(), remedyv1.AdoptAnnotation, "true")
+	far, lease := p.controlPlaneLease("MachineHealthCheck/a/b", noon.Add(-time.Hour))
+	p.node(far, remedyv1.AttemptsAnnotation, "2")
 	manager := p.manager()
 	core, ours := p.inTreeCheck("core", remedyv1.AdoptAnnotation, "true"), p.ownCheck("own")
 	machine := p.machine("m-1", "MachineHealthCheck/own")
@@ -83,9 +61,7 @@ func TestAll_EveryKindOfTrace_RemovesAll(t *testing.T) {
 	p.Expect(traces(t, management)).To(BeEmpty())
 	p.Expect(traces(t, workloads)).To(BeEmpty())
 	p.Expect(said.String()).To(MatchRegexp("Lease kube-system/remedy-control-plane in Cluster .*: deleted"))
-	far := testenv.NewClient(p.t, workloads.Admin)
-	turn := client.ObjectKey{Namespace: "kube-system", Name: "remedy-control-plane"}
-	p.Expect(far.Get(p.ctx, turn, &coordinationv1.Lease{})).To(MatchError(ContainSubstring("not found")), "its name has no prefix")
+	p.Expect(p.exists(far, lease)).To(BeFalse(), "its name has no prefix")
 	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 	p.Expect(p.get(core).(*clusterv1.MachineHealthCheck).Status.Conditions).To(ConsistOf(HaveField("Type", clusterv1.PausedCondition)))
 	p.Expect(p.get(machine).(*clusterv1.Machine).Status.Conditions).To(BeEmpty(), "the owner must not remediate it")
@@ -127,8 +103,7 @@ func TestAll_DryRun_WritesNothing(t *testing.T) {
 	p := newFixture(t)
 	written := &writes{}
 	far, _ := p.controlPlaneLease("MachineHealthCheck/"+p.namespace+"/own", noon)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-", Annotations: map[string]string{remedyv1.AttemptsAnnotation: "2"}}}
-	p.Expect(far.Create(p.ctx, node)).To(Succeed())
+	node := p.node(far, remedyv1.AttemptsAnnotation, "2")
 	p.cluster("prod", p.proxiedKubeconfig(written.called))
 	p.manager("--in-tree-machinehealthchecks=All")
 	lead := p.leaderLease("")
@@ -173,17 +148,14 @@ func TestAll_DryRun_WritesNothing(t *testing.T) {
 		ContainSubstring("MachineHealthCheck %s/only-conditions: removed conditions", p.namespace)))
 }
 
+// The next run continues when the cluster can be reached.
 func TestAll_UnreachableWorkloadCluster_CleansOthers(t *testing.T) {
 	p := newFixture(t)
-	far := testenv.NewClient(p.t, workloads.Admin)
-	p.Expect(far.Create(p.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: "n-",
-		Annotations:  map[string]string{remedyv1.AttemptsAnnotation: "2"},
-	}})).To(Succeed())
+	p.node(p.far(), remedyv1.AttemptsAnnotation, "2")
 	p.cluster("a-dead", []byte(strings.Replace(string(p.kubeconfig()), workloads.Admin.Host, "https://127.0.0.1:1", 1)))
 	p.cluster("b-odd", []byte("none"))
 	p.cluster("c-fine", p.kubeconfig())
-	core := p.inTreeCheck("core")
+	core, outside := p.inTreeCheck("core"), p.nodeCheck("outside", "a-dead")
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("2 lines above with the prefix 'left:'")))
 	p.Expect(said.String()).To(And(
@@ -193,7 +165,10 @@ func TestAll_UnreachableWorkloadCluster_CleansOthers(t *testing.T) {
 			p.namespace, p.namespace),
 		MatchRegexp("Node n-[a-z0-9]+ in Cluster %s/c-fine: removed %s", p.namespace, remedyv1.AttemptsAnnotation)))
 	p.Expect(traces(t, workloads)).To(BeEmpty())
+	p.Expect(traces(t, management)).To(BeEmpty())
 	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
+	p.Expect(p.get(outside).GetFinalizers()).To(BeEmpty())
+	p.Expect(p.get(outside).GetLabels()).ToNot(HaveKey(requests.MoveLabel))
 }
 
 func TestAll_MissingPermission_ReportsAndContinues(t *testing.T) {
