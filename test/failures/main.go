@@ -34,18 +34,15 @@ func run(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
-		if _, err := io.WriteString(out, line); err != nil {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if line != "" {
-			r.read(strings.TrimRight(line, "\r\n"))
-		}
-		if errors.Is(err, io.EOF) {
-			_, err = io.WriteString(out, r.String())
-			return err
-		}
+		r.read(strings.TrimRight(line, "\r\n"))
 		if err != nil {
-			return err
+			line += r.String()
+		}
+		if _, failed := io.WriteString(out, line); failed != nil || err != nil {
+			return failed
 		}
 	}
 }

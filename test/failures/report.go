@@ -29,11 +29,11 @@ var (
 	packageEnds = regexp.MustCompile(`^(ok  |FAIL|\?   )\t(\S+)`)
 )
 
-// failure is a test, or what no test reports by itself.
+// failure is a test with its records, or a crash with one record.
 type failure struct {
-	name    string
-	failed  bool
-	records [][]string
+	title           string
+	isCrash, failed bool
+	records         [][]string
 }
 
 // report collects what failed in the order in which it ended.
@@ -49,48 +49,45 @@ func newReport() *report { return &report{tests: map[string]*failure{}} }
 
 // read takes the next line.
 func (r *report) read(line string) {
-	switch {
-	case current.MatchString(line):
-		r.now = r.test(current.FindStringSubmatch(line)[1])
-	case result.MatchString(line):
-		found := result.FindStringSubmatch(line)
+	if found := current.FindStringSubmatch(line); found != nil {
+		r.now = r.test(found[1])
+	} else if found := result.FindStringSubmatch(line); found != nil {
 		r.now = r.test(found[2])
 		if found[1] == "FAIL" && !r.now.failed {
 			r.now.failed = true
 			r.failures = append(r.failures, r.now)
 		}
-	case packageEnds.MatchString(line):
-		found := packageEnds.FindStringSubmatch(line)
+	} else if found := packageEnds.FindStringSubmatch(line); found != nil {
 		if found[1] == "FAIL" {
 			r.packages = append(r.packages, found[2])
 		}
 		// Another package can have a test with the same name.
 		r.tests, r.now = map[string]*failure{}, nil
-	case crash.MatchString(line):
-		r.now = &failure{name: line, failed: true, records: [][]string{nil}}
+	} else if crash.MatchString(line) {
+		r.now = &failure{title: line, isCrash: true, records: [][]string{nil}}
 		r.failures = append(r.failures, r.now)
-	case r.now == nil:
-	case record.MatchString(line):
-		r.now.records = append(r.now.records, []string{line})
-	case r.now.continues(line):
-		last := len(r.now.records) - 1
-		r.now.records[last] = append(r.now.records[last], line)
+	} else if r.now != nil {
+		r.now.add(line)
 	}
 }
 
 func (r *report) test(name string) *failure {
 	if r.tests[name] == nil {
-		r.tests[name] = &failure{name: name}
+		r.tests[name] = &failure{title: "--- FAIL: " + name}
 	}
 	return r.tests[name]
 }
 
-// continues reports whether a line belongs to the last record. What other programs print is not indented.
-func (f *failure) continues(line string) bool {
-	return len(f.records) > 0 && (!f.isTest() || line == "" || strings.TrimLeft(line, " \t") != line)
+// add adds a line to the records. What other programs print is not indented.
+func (f *failure) add(line string) {
+	last := len(f.records) - 1
+	switch {
+	case record.MatchString(line):
+		f.records = append(f.records, []string{line})
+	case last >= 0 && (f.isCrash || line == "" || strings.TrimLeft(line, " \t") != line):
+		f.records[last] = append(f.records[last], line)
+	}
 }
-
-func (f *failure) isTest() bool { return !crash.MatchString(f.name) }
 
 // String is the report, or empty if nothing failed.
 func (r *report) String() string {
@@ -98,8 +95,7 @@ func (r *report) String() string {
 		return ""
 	}
 	shown := slices.DeleteFunc(slices.Clone(r.failures), r.isExplained)
-	title := fmt.Sprintf("=== failed: %s", strings.Join(r.packages, " "))
-	lines := []string{title}
+	lines := []string{"=== failed: " + strings.Join(r.packages, " ")}
 	for i, f := range shown {
 		left := maxLines - len(lines)
 		if left <= 1 && i < len(shown)-1 {
@@ -115,8 +111,17 @@ func (r *report) String() string {
 
 // isExplained reports whether a test has failed only because of its subtests.
 func (r *report) isExplained(f *failure) bool {
-	isSubtest := func(other *failure) bool { return strings.HasPrefix(other.name, f.name+"/") }
-	return f.isTest() && len(f.records) == 0 && slices.ContainsFunc(r.failures, isSubtest)
+	return len(f.records) == 0 && slices.ContainsFunc(r.failures, func(other *failure) bool { return strings.HasPrefix(other.title, f.title+"/") })
+}
+
+// lines is the title and the last records.
+func (f *failure) lines(limit int) []string {
+	lines := []string{f.title}
+	records := f.records[max(0, len(f.records)-lastRecords):]
+	for i, one := range records {
+		lines = append(lines, shortened(one, (limit-len(lines))/(len(records)-i))...)
+	}
+	return lines
 }
 
 // shortened leaves out the middle of a record that is longer than the limit: what was expected stands at its end.
@@ -128,20 +133,5 @@ func shortened(record []string, limit int) []string {
 		return nil
 	}
 	tail := (limit - 1) / 2
-	begin := append(slices.Clone(record[:limit-1-tail]), "        [...]")
-	return append(begin, record[len(record)-tail:]...)
-}
-
-// lines is the name of a failed test and its last records, or what no test reports.
-func (f *failure) lines(limit int) []string {
-	if !f.isTest() {
-		all := append([]string{f.name}, f.records[0]...)
-		return all[:min(limit, len(all))]
-	}
-	lines := []string{"--- FAIL: " + f.name}
-	records := f.records[max(0, len(f.records)-lastRecords):]
-	for i, one := range records {
-		lines = append(lines, shortened(one, (limit-len(lines))/(len(records)-i))...)
-	}
-	return lines
+	return slices.Concat(record[:limit-1-tail], []string{"        [...]"}, record[len(record)-tail:])
 }

@@ -22,7 +22,9 @@ func reported(t *testing.T, output string) string {
 	return text
 }
 
-const verbose = `=== RUN   TestA
+func TestReport_TestsFailed_RepeatsTheirMessages(t *testing.T) {
+	for name, test := range map[string]struct{ output, report string }{
+		"verbose": {`=== RUN   TestA
 === PAUSE TestA
 === RUN   TestB
 === CONT  TestA
@@ -34,7 +36,6 @@ const verbose = `=== RUN   TestA
     a_test.go:3: another one
 === NAME  TestB/sub
     b_test.go:4: 
-        Timed out after 1s.
         Expected
             <string>: sick
 world: 3.1 s: what another program prints
@@ -42,65 +43,45 @@ world: 3.1 s: what another program prints
 --- PASS: TestA (0.10s)
 --- FAIL: TestB (2.00s)
     --- FAIL: TestB/sub (1.00s)
-FAIL	example.com/world	2.1s
-`
-
-func TestReport_Verbose_RepeatsTheMessage(t *testing.T) {
-	NewWithT(t).Expect(reported(t, verbose)).To(Equal(`=== failed: example.com/world
---- FAIL: TestB
+`, `--- FAIL: TestB
     b_test.go:2: a log
 --- FAIL: TestB/sub
     b_test.go:4: 
-        Timed out after 1s.
         Expected
             <string>: sick
-`))
-}
-
-func TestReport_NothingFailed_IsEmpty(t *testing.T) {
-	NewWithT(t).Expect(reported(t, `=== RUN   TestA
-    a_test.go:1: the output of another program:
-        --- FAIL: TestB (1.00s)
---- PASS: TestA (0.10s)
-PASS
-ok  	example.com/one	0.1s
-`)).To(BeEmpty())
-}
-
-// Packages can have tests with the same name. Without -v, the message is below the name, and a test that only has subtests has none.
-func TestReport_SeveralPackages_AreKeptApart(t *testing.T) {
-	NewWithT(t).Expect(reported(t, `--- FAIL: TestA (0.10s)
-    a_test.go:1: first
-FAIL	example.com/one	0.1s
-ok  	example.com/two	0.1s
---- FAIL: TestA (0.10s)
+`},
+		"without -v, a test that only has subtests has no message": {`--- FAIL: TestA (0.10s)
     --- FAIL: TestA/sub (0.00s)
         a_test.go:1: second
-FAIL	example.com/three	0.1s
-`)).To(Equal(`=== failed: example.com/one example.com/three
---- FAIL: TestA
-    a_test.go:1: first
---- FAIL: TestA/sub
+`, `--- FAIL: TestA/sub
         a_test.go:1: second
-`))
-}
-
-// A test that has run another program of tests logs the output of that program.
-func TestReport_OwnProcess_RepeatsTheMessageFromIt(t *testing.T) {
-	text := reported(t, `=== RUN   TestMove
+`},
+		"a test logs the output of another program of tests": {`=== RUN   TestMove
     own_process_test.go:35: === RUN   TestMove
         === RUN   TestMove/back
             move_test.go:7: 
                 Expected success
         --- FAIL: TestMove (1.00s)
             --- FAIL: TestMove/back (1.00s)
-        FAIL
-    own_process_test.go:36: exit status 1
---- FAIL: TestMove (1.10s)
-FAIL	example.com/world	2.1s
-`)
-	NewWithT(t).Expect(text).To(And(ContainSubstring("--- FAIL: TestMove\n"),
-		ContainSubstring("--- FAIL: TestMove/back\n            move_test.go:7: \n                Expected success\n")))
+`, `--- FAIL: TestMove
+    own_process_test.go:35: === RUN   TestMove
+--- FAIL: TestMove/back
+            move_test.go:7: 
+                Expected success
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Another package has a test with the same name.
+			first := "--- FAIL: TestA (0.10s)\n    a_test.go:1: first\nFAIL\texample.com/one\t0.1s\nok  \texample.com/two\t0.1s\n"
+			NewWithT(t).Expect(reported(t, first+test.output+"FAIL\texample.com/three\t2.1s\n")).To(Equal(
+				"=== failed: example.com/one example.com/three\n--- FAIL: TestA\n    a_test.go:1: first\n" + test.report))
+		})
+	}
+}
+
+func TestReport_NothingFailed_IsEmpty(t *testing.T) {
+	NewWithT(t).Expect(reported(t, "=== RUN   TestA\n    a_test.go:1: of another program:\n        --- FAIL: TestB (1.00s)\n"+
+		"--- PASS: TestA (0.10s)\nPASS\nok  \texample.com/one\t0.1s\n")).To(BeEmpty())
 }
 
 func TestReport_NoTestFailed_RepeatsTheCrash(t *testing.T) {
