@@ -87,7 +87,7 @@ func TestLive_LeasesAndControlPlane_AreRead(t *testing.T) {
 	}
 	g.Expect(read()).To(HaveEach(workload.NodeLease{}), "no Lease")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "look-a"}}
-	createUntilEnd(t, admin, lease)
+	second.CreateUntilEnd(t, lease)
 	g.Expect(read()).To(HaveEach(workload.NodeLease{}), "never renewed")
 	lease.Spec.RenewTime = &renewed
 	g.Expect(admin.Update(t.Context(), lease)).To(Succeed())
@@ -104,7 +104,7 @@ func TestLive_LeasesAndControlPlane_AreRead(t *testing.T) {
 	found, err := live.Lease(t.Context(), other)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(found).To(BeNil())
-	createUntilEnd(t, admin, &coordinationv1.Lease{
+	second.CreateUntilEnd(t, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: other.Namespace, Name: other.Name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("node-maintenance")},
 	})
 	found, err = live.Lease(t.Context(), other)
@@ -123,9 +123,9 @@ func TestLive_LeasesAndControlPlane_AreRead(t *testing.T) {
 		node.Labels = labels
 		g.Expect(admin.Update(t.Context(), node)).To(Succeed())
 	}
-	etcdPod(t, admin, "etcd-look-2", "look-2", true, true)
-	etcdPod(t, admin, "etcd-look-1", "look-1", true, false)
-	etcdPod(t, admin, "backup", "look-3", false, true)
+	etcdPod(t, "etcd-look-2", "look-2", true, true)
+	etcdPod(t, "etcd-look-1", "look-1", true, false)
+	etcdPod(t, "backup", "look-3", false, true)
 	seen, err = live.ControlPlane(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	names := make([]string, 0, len(seen.Nodes))
@@ -144,7 +144,7 @@ func TestLive_LeasesAndControlPlane_AreRead(t *testing.T) {
 	g.Expect(api.Delete(t.Context(), request)).To(Succeed())
 }
 
-func etcdPod(t *testing.T, admin client.Client, name, node string, mirror, ready bool) {
+func etcdPod(t *testing.T, name, node string, mirror, ready bool) {
 	t.Helper()
 	g := NewWithT(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name, Labels: map[string]string{"component": "etcd"}}}
@@ -155,14 +155,14 @@ func etcdPod(t *testing.T, admin client.Client, name, node string, mirror, ready
 	pod.Spec.AutomountServiceAccountToken = ptr.To(false)
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(0))
 	pod.Spec.Containers = []corev1.Container{{Name: "etcd", Image: "etcd"}}
-	createUntilEnd(t, admin, pod)
+	second.CreateUntilEnd(t, pod)
 	before := pod.DeepCopy()
 	status := corev1.ConditionFalse
 	if ready {
 		status = corev1.ConditionTrue
 	}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: status}}
-	g.Expect(admin.Status().Patch(t.Context(), pod, client.MergeFrom(before))).To(Succeed())
+	g.Expect(second.API.Status().Patch(t.Context(), pod, client.MergeFrom(before))).To(Succeed())
 }
 
 func TestRead_ManagementCluster_ReturnsNodes(t *testing.T) {

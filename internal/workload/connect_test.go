@@ -19,7 +19,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,25 +100,15 @@ func TestConnect_ControlPlaneNotInitialized_Waits(t *testing.T) {
 	way := newProxy(t, addressOf(t, second))
 	key := client.ObjectKey{Namespace: s.namespace, Name: "new"}
 	s.putKubeconfig(key, kubeconfigOf(t, second.Admin, way))
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyCluster", Name: key.Name}
-	g.Expect(s.management.Create(t.Context(), cluster)).To(Succeed())
-	setUp := func(controlPlane bool) {
-		before := cluster.DeepCopy()
-		cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-		if controlPlane {
-			cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
-		}
-		g.Expect(s.management.Status().Patch(t.Context(), cluster, client.MergeFrom(before))).To(Succeed())
-	}
-	setUp(false)
+	cluster := s.createCluster(key)
+	s.provision(cluster, false)
 	// Clusters are handled in the order of their events, so the first one was handled by then.
 	s.up(s.cluster("other", second, nil))
-	g.Expect(way.used()).To(BeFalse())
+	g.Expect(way.count()).To(BeZero())
 	g.Expect(s.Get(key).Connection(t.Context()).Up).To(BeFalse())
-	setUp(true)
+	s.provision(cluster, true)
 	s.up(key)
-	g.Expect(way.used()).To(BeTrue())
+	g.Expect(way.count()).ToNot(BeZero())
 }
 
 // A real API server sends Nodes in protobuf. The fields that no check reads are removed before the client decodes them, and the watch

@@ -22,15 +22,6 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-func TestConnection_Start_HasNoGracePeriod(t *testing.T) {
-	g := NewWithT(t)
-	b := newBench(t, node("a", ""))
-	seen := b.connection(t)
-	g.Expect(seen).To(Equal(Connection{Up: true, LastSeen: noon}))
-	g.Expect(seen.GracePeriodEnd()).To(BeZero())
-	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
-}
-
 func TestConnection_NeverConnected_HasNoGracePeriod(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
@@ -133,77 +124,69 @@ func TestConnection_DownAtStart_HasGracePeriod(t *testing.T) {
 		b.wire.connect(noon)
 		g.Expect(b.connection(t).GracePeriodEnd().IsZero()).To(Equal(!initialized))
 	}
-	t.Run("unreadable Cluster", func(t *testing.T) {
+	for failure, restored := range map[error]bool{
+		errors.New("unreadable"): true, apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name): false,
+	} {
 		g := NewWithT(t)
 		b := newBench(t)
-		b.management.failure = errors.New("unreadable")
+		b.management.failure = failure
 		b.wire.disconnect()
 		b.connection(t)
 		b.wire.connect(noon)
-		g.Expect(b.connection(t).GracePeriodEnd()).ToNot(BeZero())
-	})
-	t.Run("no Cluster", func(t *testing.T) {
-		g := NewWithT(t)
-		b := newBench(t)
-		b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
-		b.wire.disconnect()
-		b.connection(t)
-		b.wire.connect(noon)
-		g.Expect(b.connection(t).GracePeriodEnd()).To(BeZero())
-	})
+		g.Expect(b.connection(t).GracePeriodEnd().IsZero()).To(Equal(!restored), failure.Error())
+	}
 }
 
-func TestConnectionSource_ProbeSucceeds_Notifies(t *testing.T) {
-	g := NewWithT(t)
-	b := newBench(t)
-	b.connection(t)
-	b.wire.fails(2)
-	b.connection(t)
-	told := b.notifications()
-	b.refreshUnreadable(t.Context())
-	g.Expect(b.notifications()).To(Equal(told))
-	b.wire.connect(b.clock.Now())
-	b.refreshUnreadable(t.Context())
-	g.Expect(b.notifications()).To(Equal(told + 1))
-	g.Expect(b.connection(t).RestoredAt).To(Equal(noon))
-	b.refreshUnreadable(t.Context())
-	g.Expect(b.notifications()).To(Equal(told + 1))
-}
-
-func TestConnectionSource_ProbeFails_Notifies(t *testing.T) {
+func TestConnectionSource_ProbesChange_NotifiesOnce(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.connection(t)
 	b.wire.fails(1)
 	b.connection(t)
 	told := b.notifications()
+	refresh := func(more int) {
+		t.Helper()
+		b.refreshUnreadable(t.Context())
+		told += more
+		g.Expect(b.notifications()).To(Equal(told))
+	}
 	b.wire.fails(2)
-	b.refreshUnreadable(t.Context())
-	g.Expect(b.notifications()).To(Equal(told + 1))
+	refresh(1)
+	refresh(0)
+	b.wire.connect(b.clock.Now())
+	refresh(1)
+	g.Expect(b.connection(t).RestoredAt).To(Equal(noon))
+	refresh(0)
+}
+
+// expectBackoff reads these targets, and again after each notification.
+func (b *bench) expectBackoff(t *testing.T, reason ReadErrorReason, targets ...Target) {
+	t.Helper()
+	g := NewWithT(t)
+	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
+		g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(reason))
+		told := b.notifications()
+		b.clock.Step(wait - time.Second)
+		b.refreshUnreadable(t.Context())
+		g.Expect(b.notifications()).To(Equal(told), "before %s", wait)
+		b.clock.Step(time.Second)
+		b.refreshUnreadable(t.Context())
+		g.Expect(b.notifications()).To(Equal(told+1), "after %s", wait)
+	}
+	g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(reason))
 }
 
 func TestConnectionSource_FailedRead_NotifiesWithBackoff(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.api.failure = apierrors.NewInternalError(errors.New("etcd"))
-	b.read(t, Target{Name: "a"})
-	told := b.notifications()
-	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
-		b.clock.Step(wait - time.Second)
-		b.refreshUnreadable(t.Context())
-		g.Expect(b.notifications()).To(Equal(told))
-		b.clock.Step(time.Second)
-		b.refreshUnreadable(t.Context())
-		told++
-		g.Expect(b.notifications()).To(Equal(told), "after %s", wait)
-		b.read(t, Target{Name: "a"})
-	}
+	b.expectBackoff(t, Failing, Target{Name: "a"})
 	b.api.set(func(a *apiServer) { a.failure = nil })
 	b.clock.Step(2 * time.Minute)
 	b.refreshUnreadable(t.Context())
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Gone))
 	b.clock.Step(time.Hour)
-	told = b.notifications()
+	told := b.notifications()
 	b.refreshUnreadable(t.Context())
 	g.Expect(b.notifications()).To(Equal(told), "it could be read")
 	b.api.set(func(a *apiServer) { a.failure = apierrors.NewInternalError(errors.New("etcd")) })
@@ -215,20 +198,7 @@ func TestConnectionSource_FailedRead_NotifiesWithBackoff(t *testing.T) {
 
 // TestConnectionSource_WrongCluster_NotifiesWithBackoff has a cluster whose API server answers every call.
 func TestConnectionSource_WrongCluster_NotifiesWithBackoff(t *testing.T) {
-	g := NewWithT(t)
-	b := newBench(t, node("x", "id://x"))
-	targets := []Target{{"a", "id://a"}, {"b", "id://b"}}
-	g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(WrongCluster))
-	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
-		told := b.notifications()
-		b.clock.Step(wait - time.Second)
-		b.refreshUnreadable(t.Context())
-		g.Expect(b.notifications()).To(Equal(told), "before %s", wait)
-		b.clock.Step(time.Second)
-		b.refreshUnreadable(t.Context())
-		g.Expect(b.notifications()).To(Equal(told+1), "after %s", wait)
-		g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(WrongCluster))
-	}
+	newBench(t, node("x", "id://x")).expectBackoff(t, WrongCluster, Target{"a", "id://a"}, Target{"b", "id://b"})
 }
 
 func TestRead_CacheNotSynced_IsUnreadable(t *testing.T) {
@@ -265,12 +235,6 @@ func TestConnection_Restored_HasNewCache(t *testing.T) {
 	second := b.stateOf(prod).currentNodes()
 	g.Expect(second).ToNot(BeIdenticalTo(first))
 	g.Expect(second.closed).ToNot(BeClosed())
-	t.Run("without a refresh in between", func(t *testing.T) {
-		b.wire.set(func(w *wire) { w.config = &rest.Config{} })
-		b.read(t, Target{Name: "a"})
-		g.Expect(b.stateOf(prod).currentNodes()).ToNot(BeIdenticalTo(second))
-		g.Expect(second.closed).To(BeClosed())
-	})
 }
 
 // TestRefresh_NewCacheMeanwhile_IsKept has a refresh that reads that the connection is down, and continues when a new connection is up.

@@ -150,10 +150,3 @@ func (r *proxy) pass(connection net.Conn) bool {
 		<-changed
 	}
 }
-
-// used reports whether a connection was ever open.
-func (r *proxy) used() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.open)+len(r.dead) > 0
-}

@@ -38,13 +38,18 @@ type apiServer struct {
 	atOnce, max int
 }
 
-func (a *apiServer) begin(gets, lists int) (hangs chan struct{}, failure error) {
+// begin counts a call, and waits while the server hangs.
+func (a *apiServer) begin(gets, lists int) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.gets, a.lists = a.gets+gets, a.lists+lists
 	a.atOnce++
 	a.max = max(a.max, a.atOnce)
-	return a.hangs, a.failure
+	hangs, failure := a.hangs, a.failure
+	a.mu.Unlock()
+	if hangs != nil {
+		<-hangs
+	}
+	return failure
 }
 
 func (a *apiServer) end() {
@@ -54,13 +59,9 @@ func (a *apiServer) end() {
 }
 
 func (a *apiServer) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	hangs, failure := a.begin(1, 0)
 	defer a.end()
-	if hangs != nil {
-		<-hangs
-	}
-	if failure != nil {
-		return failure
+	if err := a.begin(1, 0); err != nil {
+		return err
 	}
 	node, is := object.(*corev1.Node)
 	if !is {
@@ -76,13 +77,9 @@ func (a *apiServer) Get(_ context.Context, key client.ObjectKey, object client.O
 }
 
 func (a *apiServer) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	hangs, failure := a.begin(0, 1)
 	defer a.end()
-	if hangs != nil {
-		<-hangs
-	}
-	if failure != nil {
-		return failure
+	if err := a.begin(0, 1); err != nil {
+		return err
 	}
 	nodes, is := list.(*corev1.NodeList)
 	if !is {

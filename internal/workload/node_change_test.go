@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -176,13 +175,8 @@ func TestStrip_EachField_KeepsReadFields(t *testing.T) {
 		g.Expect(reflect.DeepEqual(Strip(before), Strip(after))).To(Equal(!slices.Contains(kept, all[i].path)), all[i].path)
 	}
 	g.Expect(Strip(Strip(before))).To(Equal(Strip(before)), "a transform may see what it has transformed")
-}
-
-func TestStrip_Node_IsNotChanged(t *testing.T) {
-	node, _ := fullNode()
-	_ = Strip(node)
 	untouched, _ := fullNode()
-	NewWithT(t).Expect(node).To(Equal(untouched))
+	g.Expect(before).To(Equal(untouched))
 }
 
 // A value at its limit is kept, and a longer one is left out.
@@ -316,23 +310,6 @@ func TestChanged_RealUpdates_AreClassified(t *testing.T) {
 	})
 }
 
-// TestChanged_RandomFields_AreDetected changes random fields. The Node counts as changed exactly if one of them is read.
-func TestChanged_RandomFields_AreDetected(t *testing.T) {
-	before, all := fullNode()
-	rapid.Check(t, func(t *rapid.T) {
-		after, same := fullNode()
-		after.ResourceVersion = "another"
-		read := false
-		for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(all)-1), 1, 8, rapid.ID).Draw(t, "fields") {
-			same[i].change()
-			read = read || slices.Contains(readFields, all[i].path)
-		}
-		if changed(Strip(before), Strip(after)) != read {
-			t.Fatalf("changed: %v, read: %v", !read, read)
-		}
-	})
-}
-
 func TestGuard_Heartbeat_AllocatesNothing(t *testing.T) {
 	before, after := heartbeat()
 	NewWithT(t).Expect(testing.AllocsPerRun(100, func() { changed(before, after) })).To(BeZero())
@@ -377,16 +354,5 @@ func TestNodeFields_TaintsAndLabels_AreDetected(t *testing.T) {
 	for _, label := range []string{ControlPlaneLabel, LegacyControlPlaneLabel, EtcdLabel} {
 		node.Labels = map[string]string{label: ""}
 		g.Expect(IsControlPlaneNode(node)).To(BeTrue(), label)
-	}
-}
-
-func BenchmarkHeartbeat(b *testing.B) {
-	before, after := heartbeat()
-	before, after = Strip(before), Strip(after)
-	b.ReportAllocs()
-	for b.Loop() {
-		if changed(before, after) {
-			b.Fatal("a heartbeat is no change")
-		}
 	}
 }

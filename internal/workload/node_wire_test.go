@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -213,33 +212,4 @@ func (b neverEnding) Read(into []byte) (int, error) {
 		into[i] = byte(b)
 	}
 	return len(into), nil
-}
-
-// A heartbeat of a Node with many images.
-func BenchmarkTrimEvent(b *testing.B) {
-	g := NewWithT(b)
-	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n-1"}}
-	for range 50 {
-		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{string(make([]byte, 100)), string(make([]byte, 60))}})
-	}
-	for range 6 {
-		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
-			Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(time.Unix(1, 0)), Message: "kubelet is posting ready status",
-		})
-	}
-	event := eventOf(g, watch.Modified, node)
-	b.Run("trim", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_ = TrimEvent(event)
-		}
-	})
-	for name, sent := range map[string][]byte{"decode whole": event, "decode trimmed": TrimEvent(event)} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = decoded(g, sent)
-			}
-		})
-	}
 }

@@ -57,8 +57,7 @@ func (a *poller) ask(g Gomega) (looked, read []workload.Reading) {
 func outage(t *testing.T, kind cut, gone bool) {
 	g := NewWithT(t)
 	// Many calls get no answer.
-	s := &stage{t: t, answerTime: 2 * time.Second, quickProbes: true}
-	s.enter()
+	s := (&stage{t: t, answerTime: 2 * time.Second, quickProbes: true}).enter()
 	way := newProxy(t, addressOf(t, second))
 	key, calm := s.cluster("prod", second, way), s.cluster("calm", second, nil)
 	s.up(key)
@@ -67,12 +66,15 @@ func outage(t *testing.T, kind cut, gone bool) {
 		s: s, key: key, present: workload.Target{Name: "cut", ProviderID: "id://cut"},
 		missing: workload.Target{Name: "missing", ProviderID: "id://missing"}, unjoined: workload.Target{ProviderID: "id://unjoined"},
 	}
-	g.Eventually(func(g Gomega) {
-		looked, read := a.ask(g)
-		for _, readings := range [][]workload.Reading{looked, read} {
-			g.Expect(readings).To(HaveExactElements(HaveField("State", health.Present), HaveField("State", health.Gone), HaveField("State", health.NotJoined)))
-		}
-	}, patience).Should(Succeed())
+	expectAnswers := func() {
+		t.Helper()
+		g.Eventually(func(g Gomega) {
+			looked, read := a.ask(g)
+			g.Expect([][]workload.Reading{looked, read}).To(HaveEach(HaveExactElements(
+				HaveField("State", health.Present), HaveField("State", health.Gone), HaveField("State", health.NotJoined))))
+		}, patience, 200*time.Millisecond).Should(Succeed())
+	}
+	expectAnswers()
 	told := s.notificationsOf(key)
 
 	began := time.Now()
@@ -109,12 +111,7 @@ func outage(t *testing.T, kind cut, gone bool) {
 	g.Expect(back.RestoredAt).To(And(BeTemporally(">", began), BeTemporally("<=", time.Now())))
 	g.Expect(back.GracePeriodEnd()).To(Equal(back.RestoredAt.Add(50 * time.Second)))
 	g.Eventually(func() int { return s.notificationsOf(key) }, patience).Should(BeNumerically(">", told), "the listeners are notified")
-	g.Eventually(func(g Gomega) {
-		looked, read := a.ask(g)
-		for _, readings := range [][]workload.Reading{looked, read} {
-			g.Expect(readings).To(HaveExactElements(HaveField("State", health.Present), HaveField("State", health.Gone), HaveField("State", health.NotJoined)))
-		}
-	}, patience, 200*time.Millisecond).Should(Succeed())
+	expectAnswers()
 	// A pause of two seconds of the test machine would be an outage of every cluster, so the next stage has another timeout.
 	g.Expect(s.Get(calm).Connection(t.Context()).RestoredAt).ToNot(Equal(back.RestoredAt), "another cluster did not come back with it")
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -80,19 +79,15 @@ type stage struct {
 // newStage has a timeout of calls that a slow API server does not reach.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, answerTime: patience}
-	s.enter()
-	return s
+	return (&stage{t: t, answerTime: patience}).enter()
 }
 
 // enter creates the namespace and starts the manager.
-func (s *stage) enter() {
+func (s *stage) enter() *stage {
 	s.t.Helper()
-	s.management = clientOf(s.t, first)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
-	NewWithT(s.t).Expect(s.management.Create(s.t.Context(), namespace)).To(Succeed())
-	s.namespace = namespace.Name
+	s.management, s.namespace = clientOf(s.t, first), first.Namespace(s.t)
 	s.start()
+	return s
 }
 
 // start starts a manager.
@@ -189,19 +184,27 @@ func (s *stage) clusterWith(name string, kubeconfig *clientcmdapi.Config) client
 	s.t.Helper()
 	key := client.ObjectKey{Namespace: s.namespace, Name: name}
 	s.putKubeconfig(key, kubeconfig)
-	NewWithT(s.t).Expect(s.create(key)).To(Succeed())
+	s.provision(s.createCluster(key), true)
 	return key
 }
 
-func (s *stage) create(key client.ObjectKey) error {
+func (s *stage) createCluster(key client.ObjectKey) *clusterv1.Cluster {
+	s.t.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyCluster", Name: key.Name}
-	if err := s.management.Create(s.t.Context(), cluster); err != nil {
-		return errors.WithStack(err)
-	}
+	NewWithT(s.t).Expect(s.management.Create(s.t.Context(), cluster)).To(Succeed())
+	return cluster
+}
+
+// provision makes the infrastructure of a Cluster ready, and its control plane if this is set.
+func (s *stage) provision(cluster *clusterv1.Cluster, controlPlane bool) {
+	s.t.Helper()
 	before := cluster.DeepCopy()
-	cluster.Status.Initialization = clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: ptr.To(true), ControlPlaneInitialized: ptr.To(true)}
-	return errors.WithStack(s.management.Status().Patch(s.t.Context(), cluster, client.MergeFrom(before)))
+	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	if controlPlane {
+		cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	}
+	NewWithT(s.t).Expect(s.management.Status().Patch(s.t.Context(), cluster, client.MergeFrom(before))).To(Succeed())
 }
 
 func (s *stage) putKubeconfig(key client.ObjectKey, kubeconfig *clientcmdapi.Config) {
@@ -264,25 +267,13 @@ func (s *stage) readLive(key client.ObjectKey, targets ...workload.Target) []wor
 // addNode adds a Node until the end of the test.
 func addNode(t *testing.T, cp *testenv.Environment, name, providerID string) *corev1.Node {
 	t.Helper()
-	c := clientOf(t, cp)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
-	createUntilEnd(t, c, node)
+	cp.CreateUntilEnd(t, node)
 	before := node.DeepCopy()
 	node.Status.Conditions = []corev1.NodeCondition{{
 		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
 		LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now(),
 	}}
-	NewWithT(t).Expect(c.Status().Patch(t.Context(), node, client.MergeFrom(before))).To(Succeed())
+	NewWithT(t).Expect(cp.API.Status().Patch(t.Context(), node, client.MergeFrom(before))).To(Succeed())
 	return node
-}
-
-// createUntilEnd creates an object and deletes it at the end of the test: other tests, and the next round of the same test, use the same
-// API server.
-func createUntilEnd(t *testing.T, c client.Client, object client.Object) {
-	t.Helper()
-	g := NewWithT(t)
-	g.Expect(c.Create(t.Context(), object)).To(Succeed())
-	t.Cleanup(func() {
-		g.Expect(client.IgnoreNotFound(c.Delete(context.Background(), object, client.GracePeriodSeconds(0)))).To(Succeed())
-	})
 }
