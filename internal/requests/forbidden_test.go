@@ -4,9 +4,7 @@
 package requests
 
 import (
-	"io"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -17,33 +15,14 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// refuseLists rejects lists, whatever the access review has answered.
-func refuseLists(plural string, refuses *atomic.Bool) func(http.RoundTripper) http.RoundTripper {
-	return func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			if request.Method != http.MethodGet || !strings.HasSuffix(request.URL.Path, "/"+plural) || !refuses.Load() {
-				return next.RoundTrip(request)
-			}
-			const answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
-			return &http.Response{
-				StatusCode: http.StatusForbidden, Status: "403 Forbidden", Header: http.Header{"Content-Type": {"application/json"}},
-				Body: io.NopCloser(strings.NewReader(answer)), Request: request,
-			}, nil
-		})
-	}
-}
-
+// Lists are rejected, whatever the access review has answered.
 func TestWatch_ListForbidden_IsRetriedWhenDue(t *testing.T) {
 	s := newScene(t, "Reboot")
-	s.install(s.kind.CRDs()...)
-	s.grant(s.kind.Rules()...)
-	s.template()
+	s.provide()
 	var refuses atomic.Bool
 	refuses.Store(true)
-	s.stop()
-	config := s.config()
-	config.Wrap(refuseLists("reboots", &refuses))
-	s.begin(t.Context(), config)
+	const answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
+	s.through(answering(http.MethodGet, "/reboots", &refuses, http.StatusForbidden, answer))
 	c, soft := s.check("a"), s.reference()
 	s.trouble(c, soft, remedyv1.ForbiddenReason, "Reboot: the API server rejects list or watch requests of the manager")
 	_, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())

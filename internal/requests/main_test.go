@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
@@ -82,11 +83,17 @@ func settled(t *testing.T) *scene {
 func settledAlone(t *testing.T) *scene {
 	t.Helper()
 	s := newSceneAlone(t, "Reboot")
+	s.provide()
+	s.usable(s.check("a"), s.reference())
+	return s
+}
+
+// provide installs the kinds, grants the permissions and makes the template.
+func (s *scene) provide() {
+	s.t.Helper()
 	s.install(s.kind.CRDs()...)
 	s.grant(s.kind.Rules()...)
 	s.template()
-	s.usable(s.check("a"), s.reference())
-	return s
 }
 
 func (s *scene) config() *rest.Config {
@@ -186,6 +193,13 @@ func (s *scene) trouble(c Check, reference Reference, reason, detail string) Res
 		g.Expect(one.Problem.Template).To(Equal(Naming{reference}.Text(reference)))
 	}).Should(Succeed())
 	return one
+}
+
+// notServed waits until it is the trouble that a kind is not served.
+func (s *scene) notServed(c Check, kind string) {
+	s.t.Helper()
+	s.trouble(c, s.reference(), remedyv1.KindNotServedReason,
+		kind+" is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference")
 }
 
 // usable waits until requests can be made, and until it is known which there are, while time goes by.

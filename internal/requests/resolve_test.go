@@ -27,11 +27,9 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 	s.Expect(first.Again).To(Equal(noon.Add(missingFor)))
 	_, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())
 	s.Expect(err).To(MatchError(ContainSubstring("is not served")))
-	s.trouble(
-		c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+group+"/v1: install the remediator, or correct the reference",
-	)
+	s.notServed(c, "RebootTemplate")
 	s.install(s.kind.TemplateCRD())
-	s.trouble(c, soft, remedyv1.KindNotServedReason, "Reboot is not served in "+group+"/v1: install the remediator, or correct the reference")
+	s.notServed(c, "Reboot")
 	s.install(s.kind.RequestCRD())
 
 	forbidden := s.trouble(
@@ -80,23 +78,6 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 	s.wokenFor(func() bool { return is(remedyv1.TemplateNotFoundReason) })
 }
 
-func TestOf_ForbiddenOrNotServed_IsNotWatched(t *testing.T) {
-	s := newScene(t, "Reboot")
-	c, soft := s.check("a"), s.reference()
-	s.trouble(
-		c, soft, remedyv1.KindNotServedReason,
-		"RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference",
-	)
-	s.install(s.kind.CRDs()...)
-	s.trouble(
-		c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch reboottemplates."+s.kind.Group+" in any namespace",
-	)
-	_, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())
-	s.Expect(err).To(HaveOccurred())
-	s.Expect(s.traffic.lists("reboots")).To(BeZero())
-	s.requests.running.Wait()
-}
-
 func TestResolve_Denied_IsAskedAgainWhenDue(t *testing.T) {
 	s := newScene(t, "Reboot")
 	c, soft := s.check("a"), s.reference()
@@ -125,24 +106,18 @@ func TestResolve_Denied_IsAskedAgainWhenDue(t *testing.T) {
 }
 
 func TestResolve_UnsuitableKind_IsReported(t *testing.T) {
-	t.Run("a request that is not namespaced", func(t *testing.T) {
-		s := newScene(t, "Reboot")
-		s.kind.Cluster = true
-		s.install(s.kind.CRDs()...)
-		s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, "Reboot is not namespaced: use another kind of template")
-	})
-	t.Run("a template that is not namespaced", func(t *testing.T) {
-		s := newScene(t, "Reboot")
-		s.kind.TemplateCluster = true
-		s.install(s.kind.CRDs()...)
-		s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, "RebootTemplate is not namespaced: use another kind of template")
-	})
+	for kind, ofTemplates := range map[string]bool{"Reboot": false, "RebootTemplate": true} {
+		t.Run(kind+" is not namespaced", func(t *testing.T) {
+			s := newScene(t, "Reboot")
+			s.kind.Cluster, s.kind.TemplateCluster = !ofTemplates, ofTemplates
+			s.install(s.kind.CRDs()...)
+			s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, kind+" is not namespaced: use another kind of template")
+		})
+	}
 	t.Run("an irregular plural", func(t *testing.T) {
 		s := newScene(t, "Gas")
 		s.kind.Plural = "gases"
-		s.install(s.kind.CRDs()...)
-		s.grant(s.kind.Rules()...)
-		s.template()
+		s.provide()
 		s.trouble(s.check("a"), s.reference(), remedyv1.WrongPluralReason,
 			"the plural of Gas is gases, not gass: add Gas=gases to the annotation remedy.cluster.x-k8s.io/request-plurals of the check")
 		s.Eventually(func() bool {
@@ -178,10 +153,7 @@ func TestResolve_KindRemoved_IsFoundAgain(t *testing.T) {
 		s.clock.Step(longestPause)
 		return s.wakes()
 	}).Should(ContainElement("a"))
-	s.trouble(
-		c, soft, remedyv1.KindNotServedReason,
-		"RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference",
-	)
+	s.notServed(c, "RebootTemplate")
 	s.Eventually(func() error {
 		_, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())
 		return err

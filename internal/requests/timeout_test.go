@@ -44,10 +44,18 @@ func silent(path string, is *atomic.Bool) func(http.RoundTripper) http.RoundTrip
 	}
 }
 
-func answered(request *http.Request, code int, body string) *http.Response {
-	return &http.Response{
-		StatusCode: code, Status: http.StatusText(code), Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(strings.NewReader(body)), Request: request,
+// answering answers requests with this method and the end of this path itself while it is on.
+func answering(method, path string, on *atomic.Bool, code int, body string) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			if !on.Load() || request.Method != method || !strings.HasSuffix(request.URL.Path, path) {
+				return next.RoundTrip(request)
+			}
+			return &http.Response{
+				StatusCode: code, Status: http.StatusText(code), Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(strings.NewReader(body)), Request: request,
+			}, nil
+		})
 	}
 }
 
@@ -55,9 +63,7 @@ func answered(request *http.Request, code int, body string) *http.Response {
 // just then. When there is one again, they are woken.
 func TestDiscovery_Hangs_TimesOut(t *testing.T) {
 	s := newScene(t, "Reboot")
-	s.install(s.kind.CRDs()...)
-	s.grant(s.kind.Rules()...)
-	s.template()
+	s.provide()
 	var hangs atomic.Bool
 	hangs.Store(true)
 	s.through(silent("/apis/"+s.kind.Group, &hangs))
@@ -144,20 +150,11 @@ func TestMapper_Hangs_IsAskedOnce(t *testing.T) {
 // TestPermission_ReviewFails_IsNotMissing: an authorizer is down. That is no denial.
 func TestPermission_ReviewFails_IsNotMissing(t *testing.T) {
 	s := newScene(t, "Reboot")
-	s.install(s.kind.CRDs()...)
-	s.grant(s.kind.Rules()...)
-	s.template()
+	s.provide()
 	var unsure atomic.Bool
 	unsure.Store(true)
 	const answer = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":false,"evaluationError":"the authorizer is down"}}`
-	s.through(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			if unsure.Load() && strings.HasSuffix(request.URL.Path, "/selfsubjectaccessreviews") {
-				return answered(request, http.StatusCreated, answer), nil
-			}
-			return next.RoundTrip(request)
-		})
-	})
+	s.through(answering(http.MethodPost, "/selfsubjectaccessreviews", &unsure, http.StatusCreated, answer))
 	one := s.requests.Resolve(t.Context(), s.check("a"), "", s.reference())[0]
 	s.Expect(one.Problem).To(BeNil())
 	s.Expect(one.Err).To(MatchError(ContainSubstring("the authorizer is down")))
@@ -178,14 +175,8 @@ func TestPermission_ReviewFails_IsNotMissing(t *testing.T) {
 func TestWatch_Lost_MissesNoRequest(t *testing.T) {
 	s := settled(t)
 	var fails atomic.Bool
-	s.through(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			if fails.Load() && request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/reboots") {
-				return answered(request, http.StatusInternalServerError, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"message":"no"}`), nil
-			}
-			return next.RoundTrip(request)
-		})
-	})
+	const answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"message":"no"}`
+	s.through(answering(http.MethodGet, "/reboots", &fails, http.StatusInternalServerError, answer))
 	c := s.check("a")
 	fails.Store(true)
 	_, err := s.requests.OfCheck(t.Context(), c, s.reference().RequestKind())

@@ -67,10 +67,7 @@ func TestWatch_VersionRemoved_UsesServedVersion(t *testing.T) {
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(live).To(ConsistOf(HaveField("UID", found[0].UID)))
 	s.Expect(found[0].Template.Same(s.reference())).To(BeTrue())
-	s.trouble(
-		c, s.reference(), remedyv1.KindNotServedReason,
-		"RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference",
-	)
+	s.notServed(c, "RebootTemplate")
 
 	s.kind = remediator.NewKind(s.kind.Group, "v2", "Reboot")
 	s.Expect(s.requests.StopRemediator(t.Context(), found[0], noon, false)).To(Succeed())
