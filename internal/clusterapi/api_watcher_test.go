@@ -153,6 +153,12 @@ func (w *testWatcher) setUp(_ context.Context, served bool) error {
 	return w.refuse
 }
 
+func (w *testWatcher) setRefuse(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse = err
+}
+
 func (w *testWatcher) start(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -237,6 +243,7 @@ func TestAPIWatcher_UnchangedResult_IsLoggedOnce(t *testing.T) {
 	g.Expect(w.logged()[0]).To(ContainSubstring("not installed here"))
 }
 
+// At first, and again when the custom resource definitions of the checks are deleted while the manager runs, and applied again.
 func TestAPIWatcher_SetupFails_IsRetried(t *testing.T) {
 	g := NewWithT(t)
 	w := newTestWatcher(t)
@@ -244,34 +251,20 @@ func TestAPIWatcher_SetupFails_IsRetried(t *testing.T) {
 	w.refuse = errors.New("no watch yet")
 	w.start(t)
 	g.Eventually(w.detail).Should(Equal("failed: no watch yet"))
-	w.mu.Lock()
-	w.refuse = nil
-	w.mu.Unlock()
+	w.setRefuse(nil)
 	w.nextDiscovery(g)
 	g.Eventually(w.detail).Should(Equal("on"))
 	g.Expect(w.timesAppeared()).To(Equal(2))
-}
 
-// The custom resource definitions of the checks are deleted while the manager runs, and applied again.
-func TestAPIWatcher_SetupFailsLater_ProbeFails(t *testing.T) {
-	g := NewWithT(t)
-	w := newTestWatcher(t)
-	w.api.set(complete, nil)
-	w.start(t)
+	logged := len(w.logged())
+	w.setRefuse(errors.New("machinehealthchecks are not served"))
+	w.nextDiscovery(g)
+	g.Eventually(w.detail).Should(Equal("failed: machinehealthchecks are not served"))
+	w.nextDiscovery(g)
+	g.Expect(w.logged()).To(HaveLen(logged+1), "the same failure is logged once")
+	w.setRefuse(nil)
+	w.nextDiscovery(g)
 	g.Eventually(w.detail).Should(Equal("on"))
-	for _, refused := range []error{errors.New("machinehealthchecks are not served"), nil} {
-		w.mu.Lock()
-		w.refuse = refused
-		w.mu.Unlock()
-		w.nextDiscovery(g)
-		if refused == nil {
-			g.Eventually(w.detail).Should(Equal("on"))
-			continue
-		}
-		g.Eventually(w.detail).Should(Equal("failed: machinehealthchecks are not served"))
-		w.nextDiscovery(g)
-		g.Expect(w.logged()).To(HaveLen(2), "the same failure is logged once")
-	}
 }
 
 func TestAPIWatcher_HungAPIServer_StopsWithContext(t *testing.T) {
