@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/medik8s"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
@@ -222,25 +222,10 @@ func TestInCluster_Checks_AreRead(t *testing.T) {
 	g := NewWithT(t)
 	_, _, err := medik8s.InCluster(t.Context(), cluster.Admin)
 	g.Expect(err).To(MatchError("this cluster does not serve nodehealthchecks.remediation.medik8s.io: use --filename for manifests"))
-	preserve := true
-	kind := func(group, plural, kind string, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		crd.Name = plural + "." + group
-		crd.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}
-		crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind, ListKind: kind + "List"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1alpha1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
-				},
-			}},
-		}
-		return crd
-	}
-	g.Expect(cluster.InstallCRDObjects(
-		kind("remediation.medik8s.io", "nodehealthchecks", "NodeHealthCheck", apiextensionsv1.ClusterScoped),
-		kind("policies.invalid", "nodepolicies", "NodePolicy", apiextensionsv1.NamespaceScoped),
-	)).To(Succeed())
+	checks := remediator.NewKind("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck")
+	policies := remediator.NewKind("policies.invalid", "v1alpha1", "NodePolicy")
+	checks.Cluster, policies.Plural = true, "nodepolicies"
+	g.Expect(cluster.InstallCRDObjects(checks.RequestCRD(), policies.RequestCRD())).To(Succeed())
 	all, _, err := medik8s.Documents(strings.NewReader(manifest("minHealthy: 1\nremediationTemplate: "+
 		"{apiVersion: policies.invalid/v1alpha1, kind: NodePolicyTemplate, name: a, namespace: b}")), "nhc.yaml")
 	g.Expect(err).ToNot(HaveOccurred())
