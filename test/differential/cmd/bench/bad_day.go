@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,80 +46,50 @@ var badDays = []badDay{
 const badDayTime = 5 * time.Minute
 
 // benchmarkBadDay lets a third or a fifth of the Nodes be lost at the same moment, in several ways.
-func benchmarkBadDay(ctx context.Context, b *bench, s *system) error {
+func benchmarkBadDay(ctx context.Context, b *bench, s *system) {
 	for i := range badDays {
 		// Thousands of Machines take minutes, and what is measured is long, so one round is enough.
 		isLarge := badDays[i].machines > 1000
 		if badDays[i].onlyRemedy && !s.isRemedy || isLarge && (b.results.round > 0 || s.isSecondary) {
 			continue
 		}
-		if err := b.badDay(ctx, s, &badDays[i]); err != nil {
-			return fmt.Errorf("%s: %w", badDays[i].name, err)
-		}
+		succeed(errors.Wrap(attempt(func() { b.badDay(ctx, s, &badDays[i]) }), badDays[i].name))
 	}
 	if s.isRemedy && b.results.round == 0 {
-		if err := b.limitExceeded(ctx, s); err != nil {
-			return err
-		}
-		return b.stormOfAZone(ctx, s)
+		b.limitExceeded(ctx, s)
+		b.stormOfAZone(ctx, s)
 	}
-	return nil
 }
 
-func (b *bench) badDay(ctx context.Context, s *system, d *badDay) error {
-	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: d.machines, images: 10})
-	if err != nil {
-		return err
-	}
+func (b *bench) badDay(ctx context.Context, s *system, d *badDay) {
+	f := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: d.machines, images: 10})
 	lost := f.members[:d.lost]
 	d.timeout = lostTimeout(d.lost)
-	c, err := f.check(ctx, s, d.policy)
-	if err != nil {
-		return err
-	}
+	c := must(f.check(ctx, s, d.policy))
 	defer c.finish(ctx)
-	o, err := f.observe(ctx)
-	if err != nil {
-		return err
-	}
+	o := must(f.observe(ctx))
 	defer o.stop()
-	before, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
+	before := must(c.usage(ctx))
 	b.shiftPhase(ctx, 3)
 	since := time.Now().Truncate(time.Second)
-	if _, err := f.lose(ctx, lost, since); err != nil {
-		return err
-	}
+	must(f.lose(ctx, lost, since))
 	deadline := since.Add(d.timeout)
 	if s.isRemedy {
-		truthful, err := c.untilTruthful(ctx, d.lost, deadline)
-		if err != nil {
-			return err
-		}
+		truthful := c.untilTruthful(ctx, d.lost, deadline)
 		b.results.add(d.name+": status is true s", truthful.Sub(deadline).Seconds())
 	}
-	seen, err := c.addDecisions(ctx, d, o, deadline)
-	if err != nil {
-		return err
-	}
+	seen := c.addDecisions(ctx, d, o, deadline)
 	if d.template && s.isRemedy {
-		if err := c.heal(ctx, d, o, seen); err != nil {
-			return err
-		}
+		c.heal(ctx, d, o, seen)
 	}
 	// The reconcile that wrote the last one goes on.
-	if err := c.untilQuiet(ctx); err != nil {
-		return err
-	}
-	used, err := c.usage(ctx)
+	succeed(c.untilQuiet(ctx))
+	used := must(c.usage(ctx))
 	b.results.add(d.name+": longest reconcile s", used.longestReconcile(&before))
-	return err
 }
 
 // addDecisions records when a check has decided about the lost Machines, or about as many as its policy allows.
-func (c *checked) addDecisions(ctx context.Context, d *badDay, o *observer, deadline time.Time) (map[string]time.Time, error) {
+func (c *checked) addDecisions(ctx context.Context, d *badDay, o *observer, deadline time.Time) map[string]time.Time {
 	recorded, kind, count := o.marked, "condition s", d.lost
 	if d.template {
 		recorded, kind = o.requested, "request s"
@@ -127,26 +98,20 @@ func (c *checked) addDecisions(ctx context.Context, d *badDay, o *observer, dead
 		count = d.maxInFlight
 	}
 	seen, err := o.until(ctx, recorded, count, badDayTime)
-	if err != nil && (ctx.Err() != nil || c.isRemedy) {
-		return nil, err
+	if ctx.Err() != nil || c.isRemedy {
+		succeed(err)
 	}
 	if c.isRemedy {
-		if _, err := c.untilTruthful(ctx, d.lost, deadline); err != nil {
-			return nil, err
-		}
-		if err := c.untilQuiet(ctx); err != nil {
-			return nil, err
-		}
+		c.untilTruthful(ctx, d.lost, deadline)
+		succeed(c.untilQuiet(ctx))
 	}
-	if err := o.verify(recorded, c.members[:d.lost], deadline, count); err != nil {
-		return nil, err
-	}
+	succeed(o.verify(recorded, c.members[:d.lost], deadline, count))
 	for i := range count - len(seen) {
 		// The time of what is missing is a lower bound.
 		seen[fmt.Sprintf("missing %d", i)] = deadline.Add(badDayTime)
 	}
 	c.addTimesOf(d.name, kind, seen, deadline)
-	return seen, nil
+	return seen
 }
 
 // addTimesOf records the first, the median and the last of the times after a deadline.
@@ -164,17 +129,15 @@ func (b *bench) addTimesOf(name, kind string, seen map[string]time.Time, deadlin
 }
 
 // untilTruthful waits until the status of a check of Remedy counts as many targets as were lost, and returns when it does.
-func (c *checked) untilTruthful(ctx context.Context, lost int, deadline time.Time) (at time.Time, err error) {
+func (c *checked) untilTruthful(ctx context.Context, lost int, deadline time.Time) time.Time {
 	for {
 		check := &remedyv1.MachineHealthCheck{}
-		if err := c.api.Get(ctx, client.ObjectKeyFromObject(c.checks[0]), check); err != nil {
-			return at, err
-		}
+		succeed(c.api.Get(ctx, client.ObjectKeyFromObject(c.checks[0]), check))
 		if int(ptr.Deref(check.Status.Unhealthy, 0)) == lost {
-			return time.Now(), nil
+			return time.Now()
 		}
 		if time.Since(deadline) > time.Minute {
-			return at, fmt.Errorf("the status counts %d unhealthy targets after a minute, and not %d", ptr.Deref(check.Status.Unhealthy, 0), lost)
+			succeed(fmt.Errorf("the status counts %d unhealthy targets after a minute, and not %d", ptr.Deref(check.Status.Unhealthy, 0), lost))
 		}
 		sleep(ctx, 20*time.Millisecond)
 	}
@@ -190,69 +153,37 @@ func (c *checked) untilAllowed(ctx context.Context, status metav1.ConditionStatu
 }
 
 // heal lets the Nodes of five Machines that have a request be healthy again, and measures until their requests are deleted.
-func (c *checked) heal(ctx context.Context, d *badDay, o *observer, requested map[string]time.Time) error {
+func (c *checked) heal(ctx context.Context, d *badDay, o *observer, requested map[string]time.Time) {
 	var healed []member
 	for _, m := range c.members[:d.lost] {
 		if !requested[m.machine].IsZero() && len(healed) < 5 {
 			healed = append(healed, m)
 		}
 	}
-	if err := each(healed, func(m member) error { return c.setReady(ctx, m, corev1.ConditionTrue, time.Now()) }); err != nil {
-		return err
-	}
+	succeed(each(healed, func(m member) error { return c.setReady(ctx, m, corev1.ConditionTrue, time.Now()) }))
 	began := time.Now()
-	seen, err := o.until(ctx, o.deleted, len(healed), 5*time.Minute)
-	if err != nil {
-		return err
-	}
+	seen := must(o.until(ctx, o.deleted, len(healed), 5*time.Minute))
 	c.addTimesOf(d.name, "withdrawal s", seen, began)
-	return nil
 }
 
 // limitExceeded lets 39 % of 5,000 Machines be unhealthy under a limit of 40 %, and 60 % after the first condition. What is over the
 // limit stops the rest: a preflight check is at most three seconds old when its action starts.
-func (b *bench) limitExceeded(ctx context.Context, s *system) error {
-	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: 5000, images: 10})
-	if err != nil {
-		return err
-	}
+func (b *bench) limitExceeded(ctx context.Context, s *system) {
+	f := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: 5000, images: 10})
 	under, limit, over := f.targets*39/100, f.targets*40/100, f.targets*60/100
 	timeout := lostTimeout(under)
-	c, err := f.check(ctx, s, policy{timeout: timeout, maxUnhealthy: "40%"})
-	if err != nil {
-		return err
-	}
+	c := must(f.check(ctx, s, policy{timeout: timeout, maxUnhealthy: "40%"}))
 	defer c.finish(ctx)
-	o, err := f.observe(ctx)
-	if err != nil {
-		return err
-	}
+	o := must(f.observe(ctx))
 	defer o.stop()
-	before, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := f.lose(ctx, f.members[:under], time.Now()); err != nil {
-		return err
-	}
-	if _, err := o.until(ctx, o.marked, 1, 2*time.Minute); err != nil {
-		return err
-	}
-	crossed, err := f.lose(ctx, f.members[under:limit+1], time.Now().Add(-time.Hour))
-	if err != nil {
-		return err
-	}
-	if _, err := f.lose(ctx, f.members[limit+1:over], time.Now().Add(-time.Hour)); err != nil {
-		return err
-	}
+	before := must(c.usage(ctx))
+	must(f.lose(ctx, f.members[:under], time.Now()))
+	must(o.until(ctx, o.marked, 1, 2*time.Minute))
+	crossed := must(f.lose(ctx, f.members[under:limit+1], time.Now().Add(-time.Hour)))
+	must(f.lose(ctx, f.members[limit+1:over], time.Now().Add(-time.Hour)))
 	sleep(ctx, 15*time.Second)
-	used, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
-	if err := o.verify(o.marked, f.members[:over], time.Time{}, over); err != nil {
-		return err
-	}
+	used := must(c.usage(ctx))
+	succeed(o.verify(o.marked, f.members[:over], time.Time{}, over))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	late := 0
@@ -264,54 +195,28 @@ func (b *bench) limitExceeded(ctx context.Context, s *system) error {
 	b.results.add("over the limit: conditions in all", float64(len(o.marked)))
 	b.results.add("over the limit: conditions later than 3 s", float64(late))
 	b.results.add("over the limit: longest reconcile s", used.longestReconcile(&before))
-	return nil
 }
 
 // stormOfAZone lets 300 of 1,000 Nodes be lost under a limit of 20 % with a cool-down, and back, and counts what that costs.
-func (b *bench) stormOfAZone(ctx context.Context, s *system) error {
+func (b *bench) stormOfAZone(ctx context.Context, s *system) {
 	p := policy{timeout: 5 * time.Second, maxUnhealthy: "20%", storm: 10 * time.Second}
-	c, err := b.prepare(ctx, s, shape{clusters: 1, checks: 1, targets: 1000, images: 10}, p)
-	if err != nil {
-		return err
-	}
+	c := b.prepare(ctx, s, shape{clusters: 1, checks: 1, targets: 1000, images: 10}, p)
 	defer c.finish(ctx)
-	before, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
+	before := must(c.usage(ctx))
 	zone := c.members[:300]
-	o, err := c.observe(ctx)
-	if err != nil {
-		return err
-	}
+	o := must(c.observe(ctx))
 	defer o.stop()
-	if _, err := c.lose(ctx, zone, time.Now()); err != nil {
-		return err
-	}
-	if err := c.untilAllowed(ctx, metav1.ConditionFalse); err != nil {
-		return err
-	}
+	must(c.lose(ctx, zone, time.Now()))
+	succeed(c.untilAllowed(ctx, metav1.ConditionFalse))
 	sleep(ctx, 5*time.Second)
-	if err := each(zone, func(m member) error { return c.setReady(ctx, m, corev1.ConditionTrue, time.Now()) }); err != nil {
-		return err
-	}
+	succeed(each(zone, func(m member) error { return c.setReady(ctx, m, corev1.ConditionTrue, time.Now()) }))
 	began := time.Now()
-	if err := c.untilHealthy(ctx); err != nil {
-		return err
-	}
+	succeed(c.untilHealthy(ctx))
 	b.results.add("zone of 300 of 1000: all healthy s", time.Since(began).Seconds())
-	if err := c.untilAllowed(ctx, metav1.ConditionTrue); err != nil {
-		return err
-	}
-	calm, err := c.lastPatch(ctx)
-	if err != nil {
-		return err
-	}
+	succeed(c.untilAllowed(ctx, metav1.ConditionTrue))
+	calm := must(c.lastPatch(ctx))
 	b.results.add("zone of 300 of 1000: last patch after the cool-down s", calm.Sub(began.Add(p.storm)).Seconds())
-	after, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
+	after := must(c.usage(ctx))
 	o.mu.Lock()
 	b.results.add("zone of 300 of 1000: conditions", float64(len(o.marked)))
 	o.mu.Unlock()
@@ -319,10 +224,7 @@ func (b *bench) stormOfAZone(ctx context.Context, s *system) error {
 	b.results.add("zone of 300 of 1000: API requests", after.since(before).requests)
 	b.results.add("zone of 300 of 1000: API writes", after.since(before).writes)
 	events := &corev1.EventList{}
-	if err := b.api.List(ctx, events, client.InNamespace(c.namespace)); err != nil {
-		return err
-	}
+	succeed(b.api.List(ctx, events, client.InNamespace(c.namespace)))
 	// It runs once on this API server.
 	b.results.add("zone of 300 of 1000: events", float64(len(events.Items)))
-	return nil
 }

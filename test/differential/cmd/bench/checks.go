@@ -94,12 +94,8 @@ type checked struct {
 }
 
 // prepare is check of the fleet of a shape.
-func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy) (*checked, error) {
-	f, err := b.fleet(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	return f.check(ctx, s, p)
+func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy) *checked {
+	return must(b.fleet(ctx, of).check(ctx, s, p))
 }
 
 // untilQuiet waits until the system has patched nothing for two seconds: the conditions of many Machines follow the first status. A

@@ -27,113 +27,73 @@ const (
 
 // benchmarkDay lets 1,000 Machines live through a quiet time, Nodes that flap, Machines that fail and are replaced, an outage of the
 // workload cluster and a rollout, and counts the requests that a system sends to both API servers. Heartbeats arrive all the time.
-func benchmarkDay(ctx context.Context, b *bench, s *system) error {
+func benchmarkDay(ctx context.Context, b *bench, s *system) {
 	day := thousand
 	day.linked = true
-	c, err := b.prepare(ctx, s, day, policy{timeout: 10 * time.Second})
-	if err != nil {
-		return err
-	}
+	c := b.prepare(ctx, s, day, policy{timeout: 10 * time.Second})
 	defer c.finish(ctx)
 	stop := c.heartbeats(ctx, 20)
 	defer stop()
-	begin, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
+	begin := must(c.usage(ctx))
 	sleep(ctx, idleTime)
-	quiet, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
-	for _, step := range []func(context.Context) error{c.flap, c.fail, c.outage, c.rollOut} {
-		if err := step(ctx); err != nil {
-			return err
-		}
+	quiet := must(c.usage(ctx))
+	for _, step := range []func(context.Context){c.flap, c.fail, c.outage, c.rollOut} {
+		step(ctx)
 	}
 	sleep(ctx, 5*time.Second)
-	end, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
+	end := must(c.usage(ctx))
 	b.results.add("writes while nothing happens", quiet.since(begin).writes)
 	b.results.add("API requests", end.since(begin).requests)
 	b.results.add("API writes", end.since(begin).writes)
 	b.results.add("reconciles", end.since(begin).reconciles)
-	return nil
 }
 
 // flap lets Nodes be Unknown for less than the timeout.
-func (f *fleet) flap(ctx context.Context) error {
+func (f *fleet) flap(ctx context.Context) {
 	for _, m := range f.members[:flaps] {
-		if err := f.setReady(ctx, m, corev1.ConditionUnknown, time.Now()); err != nil {
-			return err
-		}
+		succeed(f.setReady(ctx, m, corev1.ConditionUnknown, time.Now()))
 		sleep(ctx, 2*time.Second)
-		if err := f.setReady(ctx, m, corev1.ConditionTrue, time.Now()); err != nil {
-			return err
-		}
+		succeed(f.setReady(ctx, m, corev1.ConditionTrue, time.Now()))
 	}
-	return nil
 }
 
 // fail lets Nodes be lost, and replaces their Machines when remediation is requested, as their owner does.
-func (f *fleet) fail(ctx context.Context) error {
-	o, err := f.observe(ctx)
-	if err != nil {
-		return err
-	}
+func (f *fleet) fail(ctx context.Context) {
+	o := must(f.observe(ctx))
 	defer o.stop()
 	for _, m := range f.members[:failed] {
-		if err := f.setReady(ctx, m, corev1.ConditionUnknown, time.Now()); err != nil {
-			return err
-		}
+		succeed(f.setReady(ctx, m, corev1.ConditionUnknown, time.Now()))
 	}
-	if _, err := o.until(ctx, o.marked, failed, 2*time.Minute); err != nil {
-		return err
-	}
-	if err := o.verify(o.marked, f.members[:failed], time.Time{}, failed); err != nil {
-		return err
-	}
-	return f.replace(ctx, failed)
+	must(o.until(ctx, o.marked, failed, 2*time.Minute))
+	succeed(o.verify(o.marked, f.members[:failed], time.Time{}, failed))
+	f.replace(ctx, failed)
 }
 
 // replace deletes the first Machines and creates as many new ones.
-func (f *fleet) replace(ctx context.Context, count int) error {
+func (f *fleet) replace(ctx context.Context, count int) {
 	for i := range count {
 		m := f.members[i]
 		f.replaced++
 		next := member{m.cluster, m.check, fmt.Sprintf("%s-new-%d", m.check, f.replaced), ""}
 		next.node = f.namespace + "-" + next.machine
-		if err := f.addMember(ctx, next); err != nil {
-			return err
-		}
-		if err := f.api.Delete(ctx, &clusterv1.Machine{ObjectMeta: f.meta(m.machine)}); err != nil {
-			return err
-		}
-		if err := f.api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.node}}); err != nil {
-			return err
-		}
+		succeed(f.addMember(ctx, next))
+		succeed(f.api.Delete(ctx, &clusterv1.Machine{ObjectMeta: f.meta(m.machine)}))
+		succeed(f.api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.node}}))
 		f.members[i] = next
 	}
-	return nil
 }
 
-func (f *fleet) outage(ctx context.Context) error {
+func (f *fleet) outage(ctx context.Context) {
 	f.links[0].setCut(true)
 	sleep(ctx, outageTime)
 	f.links[0].setCut(false)
 	sleep(ctx, outageTime)
-	return nil
 }
 
-func (f *fleet) rollOut(ctx context.Context) error {
+func (f *fleet) rollOut(ctx context.Context) {
 	for range rolledOut {
-		if err := f.replace(ctx, 1); err != nil {
-			return err
-		}
+		f.replace(ctx, 1)
 		sleep(ctx, replaceTime)
 		f.members = append(f.members[1:], f.members[0])
 	}
-	return nil
 }

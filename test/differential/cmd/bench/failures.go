@@ -26,46 +26,24 @@ func (b *bench) shiftPhase(ctx context.Context, rounds int) {
 func lostTimeout(count int) time.Duration { return time.Duration(5+count/150) * time.Second }
 
 // benchmarkTenth lets 100 of 1,000 Nodes be lost, and measures until when all their Machines are marked, and how many writes that takes.
-func benchmarkTenth(ctx context.Context, b *bench, s *system) error {
+func benchmarkTenth(ctx context.Context, b *bench, s *system) {
 	count := thousand.targets / 10
 	timeout := lostTimeout(count)
-	c, err := b.prepare(ctx, s, thousand, policy{timeout: timeout})
-	if err != nil {
-		return err
-	}
+	c := b.prepare(ctx, s, thousand, policy{timeout: timeout})
 	defer c.finish(ctx)
 	lost := c.members[:count]
-	o, err := c.observe(ctx)
-	if err != nil {
-		return err
-	}
+	o := must(c.observe(ctx))
 	defer o.stop()
-	before, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
+	before := must(c.usage(ctx))
 	b.shiftPhase(ctx, 5)
 	since := time.Now().Truncate(time.Second)
-	if _, err := c.lose(ctx, lost, since); err != nil {
-		return err
-	}
-	seen, err := o.until(ctx, o.marked, len(lost), 5*time.Minute)
-	if err != nil {
-		return err
-	}
+	must(c.lose(ctx, lost, since))
+	seen := must(o.until(ctx, o.marked, len(lost), 5*time.Minute))
 	b.addTimesOf("", "condition s", seen, since.Add(timeout))
-	if err := c.untilQuiet(ctx); err != nil {
-		return err
-	}
-	if err := o.verify(o.marked, lost, since.Add(timeout), count); err != nil {
-		return err
-	}
-	after, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
+	succeed(c.untilQuiet(ctx))
+	succeed(o.verify(o.marked, lost, since.Add(timeout), count))
+	after := must(c.usage(ctx))
 	b.results.add("writes/condition", after.since(before).writes/float64(len(lost)))
-	return nil
 }
 
 // hundred is the fleet of benchmarkRequests.
@@ -77,35 +55,23 @@ const requestTime = time.Minute
 
 // benchmarkRequests lets 20 of 100 Nodes be lost, one after the other within 16 seconds, while heartbeats arrive. It measures until when
 // each has a remediation request, and how many have one when a minute is over.
-func benchmarkRequests(ctx context.Context, b *bench, s *system) error {
-	c, err := b.prepare(ctx, s, hundred, policy{template: true})
-	if err != nil {
-		return err
-	}
+func benchmarkRequests(ctx context.Context, b *bench, s *system) {
+	c := b.prepare(ctx, s, hundred, policy{template: true})
 	defer c.finish(ctx)
-	o, err := c.observe(ctx)
-	if err != nil {
-		return err
-	}
+	o := must(c.observe(ctx))
 	defer o.stop()
 	stop := c.heartbeats(ctx, 50)
 	defer stop()
 	lost := c.members[:20]
 	began := map[string]time.Time{}
 	for _, m := range lost {
-		if err := c.setReady(ctx, m, corev1.ConditionUnknown, time.Now()); err != nil {
-			return err
-		}
+		succeed(c.setReady(ctx, m, corev1.ConditionUnknown, time.Now()))
 		began[m.machine] = time.Now()
 		sleep(ctx, failureSpread/time.Duration(len(lost)))
 	}
 	seen, err := o.until(ctx, o.requested, len(lost), requestTime)
-	if ctx.Err() != nil {
-		return err
-	}
-	if err := o.verify(o.requested, lost, time.Time{}, len(lost)); err != nil {
-		return err
-	}
+	succeed(ctx.Err())
+	succeed(o.verify(o.requested, lost, time.Time{}, len(lost)))
 	// Without all requests, the time is a lower bound.
 	last := requestTime.Seconds()
 	if err == nil {
@@ -124,5 +90,4 @@ func benchmarkRequests(ctx context.Context, b *bench, s *system) error {
 	b.results.addQuantiles("request", delays)
 	b.results.add("requests in a minute", float64(len(seen)))
 	b.results.add("last request s", last)
-	return nil
 }

@@ -38,32 +38,20 @@ type bench struct {
 	started    int
 }
 
-func (b *bench) start(ctx context.Context) error {
+func (b *bench) start(ctx context.Context) {
 	b.fleets = map[string]*fleet{}
-	var err error
-	if b.group, err = procgroup.New(); err != nil {
-		return err
-	}
-	if b.server, err = controlplane.Start(ctx, controlplane.WithAPIServerFlag("max-mutating-requests-inflight", "1000")); err != nil {
-		return err
-	}
+	b.group = must(procgroup.New())
+	b.server = must(controlplane.Start(ctx, controlplane.WithAPIServerFlag("max-mutating-requests-inflight", "1000")))
 	config := rest.CopyConfig(b.server.Admin)
 	config.QPS = -1
-	if b.api, err = client.NewWithWatch(config, client.Options{Scheme: testenv.Scheme}); err != nil {
-		return err
-	}
+	b.api = must(client.NewWithWatch(config, client.Options{Scheme: testenv.Scheme}))
 	installed := &testenv.Environment{ControlPlane: b.server, API: b.api}
 	for _, step := range []testenv.Step{testenv.ClusterAPIKinds(), testenv.RemedyKinds, testenv.RemediationKinds(remediator.Metal3)} {
-		if err := step(ctx, installed); err != nil {
-			return err
-		}
+		succeed(step(ctx, installed))
 	}
-	content, err := controlplane.Kubeconfig(b.server.Admin)
-	if err != nil {
-		return err
-	}
+	content := must(controlplane.Kubeconfig(b.server.Admin))
 	b.kubeconfig = filepath.Join(b.group.Dir, "kubeconfig")
-	return os.WriteFile(b.kubeconfig, content, 0o600)
+	succeed(os.WriteFile(b.kubeconfig, content, 0o600))
 }
 
 func (b *bench) stop() {
@@ -146,43 +134,33 @@ func each[T any](all []T, do func(T) error) error {
 }
 
 // fleet returns the fleet of this shape, which a benchmark creates once.
-func (b *bench) fleet(ctx context.Context, s shape) (*fleet, error) {
+func (b *bench) fleet(ctx context.Context, s shape) *fleet {
 	name := fmt.Sprintf("c%d-k%d-t%d-i%d", s.clusters, s.checks, s.targets, s.images)
 	if f := b.fleets[name]; f != nil {
-		return f, nil
+		return f
 	}
 	f := &fleet{bench: b, shape: s, namespace: name}
-	if err := b.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-		return nil, err
-	}
+	succeed(b.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	for i := range s.sharedNodes {
 		f.shared = append(f.shared, fmt.Sprintf("%s-node-%d", name, i))
 	}
-	if err := each(f.shared, func(node string) error { return f.addNode(ctx, node) }); err != nil {
-		return nil, err
-	}
+	succeed(each(f.shared, func(node string) error { return f.addNode(ctx, node) }))
 	for c := range s.clusters {
-		if err := f.addClusterWithChecks(ctx, c); err != nil {
-			return nil, err
-		}
+		f.addClusterWithChecks(ctx, c)
 	}
 	b.fleets[name] = f
-	err := each(f.members, func(m member) error { return f.addMember(ctx, m) })
+	succeed(each(f.members, func(m member) error { return f.addMember(ctx, m) }))
 	f.created = time.Now()
-	return f, err
+	return f
 }
 
 // addClusterWithChecks adds a cluster, and the owners and members of its checks to the list; addMember creates these.
-func (f *fleet) addClusterWithChecks(ctx context.Context, c int) error {
+func (f *fleet) addClusterWithChecks(ctx context.Context, c int) {
 	cluster := fmt.Sprintf("cluster-%d", c)
-	if err := f.addCluster(ctx, cluster); err != nil {
-		return err
-	}
+	f.addCluster(ctx, cluster)
 	for k := range f.checks {
 		check := fmt.Sprintf("check-%d-%d", c, k)
-		if err := f.addOwner(ctx, cluster, check, f.targets); err != nil {
-			return err
-		}
+		f.addOwner(ctx, cluster, check, f.targets)
 		for t := range f.targets {
 			machine := fmt.Sprintf("%s-%d", check, t)
 			node := f.namespace + "-" + machine
@@ -192,37 +170,26 @@ func (f *fleet) addClusterWithChecks(ctx context.Context, c int) error {
 			f.members = append(f.members, member{cluster, check, machine, node})
 		}
 	}
-	return nil
 }
 
 func (f *fleet) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: f.namespace, Name: name}
 }
 
-func (f *fleet) addCluster(ctx context.Context, name string) error {
+func (f *fleet) addCluster(ctx context.Context, name string) {
 	user := rest.CopyConfig(f.server.Admin)
 	if f.linked {
-		l, err := newLink(strings.Trim(strings.TrimPrefix(user.Host, "https:"), "/"))
-		if err != nil {
-			return err
-		}
+		l := must(newLink(strings.Trim(strings.TrimPrefix(user.Host, "https:"), "/")))
 		f.links = append(f.links, l)
 		user.Host = "https://" + l.listener.Addr().String()
 	}
-	content, err := controlplane.Kubeconfig(user)
-	if err != nil {
-		return err
-	}
+	content := must(controlplane.Kubeconfig(user))
 	secret := &corev1.Secret{ObjectMeta: f.meta(name + "-kubeconfig"), Data: map[string][]byte{"value": content}}
 	secret.Labels = map[string]string{clusterv1.ClusterNameLabel: name}
-	if err := f.api.Create(ctx, secret); err != nil {
-		return err
-	}
+	succeed(f.api.Create(ctx, secret))
 	cluster := &clusterv1.Cluster{ObjectMeta: f.meta(name)}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrastructure, Kind: "AnyCluster", Name: name}
-	if err := f.api.Create(ctx, cluster); err != nil {
-		return err
-	}
+	succeed(f.api.Create(ctx, cluster))
 	before := cluster.DeepCopy()
 	long := metav1.NewTime(time.Now().Add(-time.Hour))
 	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
@@ -231,11 +198,11 @@ func (f *fleet) addCluster(ctx context.Context, name string) error {
 		{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized", LastTransitionTime: long},
 		{Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: long},
 	}
-	return f.api.Status().Patch(ctx, cluster, client.MergeFrom(before))
+	succeed(f.api.Status().Patch(ctx, cluster, client.MergeFrom(before)))
 }
 
 // addOwner creates the MachineSet of a check. No controller reconciles it: Machines with OwnerRemediated=False stay.
-func (f *fleet) addOwner(ctx context.Context, cluster, check string, replicas int) error {
+func (f *fleet) addOwner(ctx context.Context, cluster, check string, replicas int) {
 	owner := &clusterv1.MachineSet{ObjectMeta: f.meta(check)}
 	owner.Spec.ClusterName, owner.Spec.Replicas = cluster, ptr.To(int32(replicas)) //nolint:gosec // it is small.
 	owner.Spec.Selector.MatchLabels = map[string]string{checkLabel: check}
@@ -245,7 +212,7 @@ func (f *fleet) addOwner(ctx context.Context, cluster, check string, replicas in
 	owner.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: infrastructure, Kind: "AnyMachineTemplate", Name: "any",
 	}
-	return f.api.Create(ctx, owner)
+	succeed(f.api.Create(ctx, owner))
 }
 
 func (f *fleet) addMember(ctx context.Context, m member) error {

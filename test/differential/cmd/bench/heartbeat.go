@@ -78,83 +78,56 @@ const (
 )
 
 // benchmarkHeartbeats sends heartbeats of 1,000 healthy Nodes, and measures what each of them costs. An evaluation is one of one Machine.
-func benchmarkHeartbeats(ctx context.Context, b *bench, s *system) error {
+func benchmarkHeartbeats(ctx context.Context, b *bench, s *system) {
 	if s == floor {
-		return b.measureReceiver(ctx)
+		b.measureReceiver(ctx)
+		return
 	}
-	c, err := b.prepare(ctx, s, thousand, policy{timeout: 5 * time.Minute})
-	if err != nil {
-		return err
-	}
+	c := b.prepare(ctx, s, thousand, policy{timeout: 5 * time.Minute})
 	defer c.finish(ctx)
-	used, count, err := c.measureHeartbeats(ctx, heartbeatsPerSecond, heartbeatTime)
-	if err != nil {
-		return err
-	}
+	used, count := c.measureHeartbeats(ctx, heartbeatsPerSecond, heartbeatTime)
 	sent := float64(count)
 	b.results.add("cpu µs/heartbeat", float64(used.cpu.Microseconds())/sent)
 	b.results.add("evaluations/heartbeat", used.reconciles*float64(c.targets)/sent)
 	b.results.add("allocated bytes/heartbeat", used.allocated/sent)
 	b.results.add("allocations/heartbeat", used.mallocs/sent)
 	b.results.add("writes", used.writes)
-	return nil
 }
 
-func (c *checked) measureHeartbeats(ctx context.Context, perSecond int, duration time.Duration) (used usage, sent int, err error) {
-	before, err := c.usage(ctx)
-	if err != nil {
-		return used, 0, err
-	}
+func (c *checked) measureHeartbeats(ctx context.Context, perSecond int, duration time.Duration) (used usage, sent int) {
+	before := must(c.usage(ctx))
 	stop := c.heartbeats(ctx, perSecond)
 	sleep(ctx, duration)
 	sent = stop()
-	after, err := c.usage(ctx)
-	if err != nil {
-		return used, sent, err
-	}
+	after := must(c.usage(ctx))
 	const ignored = "remedy_heartbeats_ignored_total"
 	if arrived := after.sum(ignored) - before.sum(ignored); c.isRemedy && arrived < 0.9*float64(sent*c.clusters) {
-		return used, sent, fmt.Errorf("%.0f of %d heartbeats have arrived", arrived, sent*c.clusters)
+		succeed(fmt.Errorf("%.0f of %d heartbeats have arrived", arrived, sent*c.clusters))
 	}
-	return after.since(before), sent, nil
+	return after.since(before), sent
 }
 
 // measureReceiver measures a process that receives the watch of all Nodes and drops it. A controller cannot cost less.
-func (b *bench) measureReceiver(ctx context.Context) error {
-	f, err := b.fleet(ctx, thousand)
-	if err != nil {
-		return err
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
+func (b *bench) measureReceiver(ctx context.Context) {
+	f := b.fleet(ctx, thousand)
+	program := must(os.Executable())
 	b.started++
-	wrapped, err := b.group.Wrap(fmt.Sprintf("receiver-%d", b.started), program)
-	if err != nil {
-		return err
-	}
+	wrapped := must(b.group.Wrap(fmt.Sprintf("receiver-%d", b.started), program))
 	cmd := exec.CommandContext(ctx, wrapped, "-receive", b.kubeconfig)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return err
-	}
+	succeed(cmd.Start())
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
 	// The watch begins with all Nodes.
 	sleep(ctx, 5*time.Second)
-	before, err := cpuTime(cmd.Process.Pid)
-	if err != nil {
-		return err
-	}
+	before := must(cpuTime(cmd.Process.Pid))
 	stop := f.heartbeats(ctx, heartbeatsPerSecond)
 	sleep(ctx, heartbeatTime)
 	sent := stop()
-	after, err := cpuTime(cmd.Process.Pid)
+	after := must(cpuTime(cmd.Process.Pid))
 	b.results.add("cpu µs/heartbeat", float64((after-before).Microseconds())/float64(sent))
-	return err
 }
 
 // receive watches all Nodes in protobuf, as the manager does, and drops what arrives.

@@ -27,90 +27,56 @@ var failoverSystems = []*system{remedy, remedyColdStandby, inTree, remedyShortLe
 
 // benchmarkFailover kills the leader of two instances, lets a Node fail, and measures until the other instance has decided. Remedy's
 // standby has its caches and connections, unless it is a cold one. Then the benchmark stops the leader gracefully.
-func benchmarkFailover(ctx context.Context, b *bench, s *system) error {
-	f, err := b.fleet(ctx, manyClusters)
-	if err != nil {
-		return err
-	}
-	if err := b.api.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(leaseNamespace)); err != nil {
-		return err
-	}
+func benchmarkFailover(ctx context.Context, b *bench, s *system) {
+	f := b.fleet(ctx, manyClusters)
+	succeed(b.api.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(leaseNamespace)))
 	args := []string{"--leader-elect"}
 	if s.isRemedy && s != remedyColdStandby {
 		args = append(args, "--feature-gates=WarmStandby=true")
 	}
-	c, err := f.check(ctx, s, policy{}, args...)
-	if err != nil {
-		return err
-	}
+	c := must(f.check(ctx, s, policy{}, args...))
 	defer c.finish(ctx)
-	o, err := f.observe(ctx)
-	if err != nil {
-		return err
-	}
+	o := must(f.observe(ctx))
 	defer o.stop()
-	killed, err := c.failOver(ctx, o, os.Kill, 0, args)
-	if err != nil {
-		return err
-	}
+	killed := c.failOver(ctx, o, os.Kill, 0, args)
 	b.results.add("decision after last renewal s", killed.decided.Sub(killed.renewed).Seconds())
 	b.results.add("decision after acquired Lease s", killed.decided.Sub(killed.acquired).Seconds())
 	if s != remedy && s != remedyColdStandby {
-		return nil
+		return
 	}
-	stopped, err := c.failOver(ctx, o, syscall.SIGTERM, 1, args)
-	if err != nil {
-		return err
-	}
+	stopped := c.failOver(ctx, o, syscall.SIGTERM, 1, args)
 	b.results.add("decision after a graceful stop s", stopped.decided.Sub(stopped.signalled).Seconds())
-	return nil
 }
 
 // failoverTimes are when the leader last renewed its Lease and got a signal, the next one acquired the Lease, and decided.
 type failoverTimes struct{ renewed, signalled, acquired, decided time.Time }
 
 // failOver starts a standby, ends the leader by a signal, and lets a Node fail. The standby is the next leader.
-func (c *checked) failOver(ctx context.Context, o *observer, signal os.Signal, failed int, args []string) (at failoverTimes, err error) {
-	standby, err := c.run(ctx, c.system, args...)
-	if err != nil {
-		return at, err
-	}
+func (c *checked) failOver(ctx context.Context, o *observer, signal os.Signal, failed int, args []string) (at failoverTimes) {
+	standby := must(c.run(ctx, c.system, args...))
 	leader := c.process
 	defer leader.end()
 	// finish ends the standby.
 	c.process = standby
 	// The standby connects its clusters, and the leader renews its Lease several times.
 	sleep(ctx, 10*time.Second)
-	before, err := c.lease(ctx)
-	if err != nil {
-		return at, err
-	}
+	before := must(c.lease(ctx))
 	at.signalled = time.Now()
 	_ = leader.cmd.Process.Signal(signal)
 	<-leader.exited
 	if signal == os.Kill {
 		// It may have renewed its Lease. A leader that stops gracefully has released it.
-		if before, err = c.lease(ctx); err != nil {
-			return at, err
-		}
+		before = must(c.lease(ctx))
 	}
 	lost := c.members[len(c.members)/2+failed*c.targets]
-	if err := c.setReady(ctx, lost, corev1.ConditionUnknown, time.Now()); err != nil {
-		return at, err
-	}
-	seen, err := o.until(ctx, o.marked, failed+1, 3*time.Minute)
-	if err != nil {
-		return at, err
-	}
+	succeed(c.setReady(ctx, lost, corev1.ConditionUnknown, time.Now()))
+	seen := must(o.until(ctx, o.marked, failed+1, 3*time.Minute))
 	if seen[lost.machine].IsZero() || len(seen) > failed+1 {
-		return at, fmt.Errorf("another Machine than %s was remediated", lost.machine)
+		succeed(fmt.Errorf("another Machine than %s was remediated", lost.machine))
 	}
-	after, err := c.lease(ctx)
-	if err != nil {
-		return at, err
-	}
+	after := must(c.lease(ctx))
 	at.renewed, at.acquired, at.decided = before.Spec.RenewTime.Time, after.Spec.AcquireTime.Time, seen[lost.machine]
-	return at, nil
+	return at
 }
 
 // lease returns the only Lease that has a holder.

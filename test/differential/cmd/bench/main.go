@@ -30,7 +30,8 @@ type benchmark struct {
 	name, question string
 	rounds         int
 	systems        []*system
-	run            func(ctx context.Context, b *bench, s *system) error
+	// run ends the benchmark by succeed and must if anything fails.
+	run func(ctx context.Context, b *bench, s *system)
 }
 
 var benchmarks = []benchmark{
@@ -145,7 +146,7 @@ func choose(selected string) ([]benchmark, error) {
 // runOne runs a benchmark on an API server of its own: what an earlier one has left would make lists longer.
 func (b *bench) runOne(ctx context.Context, m *benchmark) error {
 	fmt.Printf("%s: %s\n", m.name, m.question)
-	if err := b.start(ctx); err != nil {
+	if err := attempt(func() { b.start(ctx) }); err != nil {
 		return err
 	}
 	defer b.stop()
@@ -156,11 +157,42 @@ func (b *bench) runOne(ctx context.Context, m *benchmark) error {
 			}
 			b.results.begin(m.name, s.name, round)
 			began := time.Now()
-			if err := m.run(ctx, b, s); err != nil {
+			if err := attempt(func() { m.run(ctx, b, s) }); err != nil {
 				return fmt.Errorf("round %d, %s: %w", round+1, s.name, err)
 			}
 			fmt.Printf("  round %d, %s: %s (%.0f s)\n", round+1, s.name, b.results.last(), time.Since(began).Seconds())
 		}
 	}
+	return nil
+}
+
+// failure is the panic of succeed. A benchmark is a long series of steps, and none is worth anything after one that has failed.
+type failure struct{ err error }
+
+// succeed ends a benchmark if a step has failed. The clean-up of the steps before runs.
+func succeed(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// must is succeed for a step with a result.
+func must[T any](value T, err error) T {
+	succeed(err)
+	return value
+}
+
+// attempt returns the error of the step that has failed.
+func attempt(steps func()) (err error) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			failed, expected := recovered.(failure)
+			if !expected {
+				panic(recovered)
+			}
+			err = failed.err
+		}
+	}()
+	steps()
 	return nil
 }

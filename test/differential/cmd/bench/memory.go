@@ -25,55 +25,40 @@ import (
 const moreNodes = 5000
 
 // benchmarkMemory measures how much heap, after a garbage collection, each Node of a workload cluster needs.
-func benchmarkMemory(ctx context.Context, b *bench, s *system) error {
-	c, err := b.prepare(ctx, s, shape{clusters: 1, checks: 1, targets: 10, images: 47}, policy{timeout: time.Hour})
-	if err != nil {
-		return err
-	}
+func benchmarkMemory(ctx context.Context, b *bench, s *system) {
+	c := b.prepare(ctx, s, shape{clusters: 1, checks: 1, targets: 10, images: 47}, policy{timeout: time.Hour})
 	defer c.finish(ctx)
-	before, err := c.heap(ctx)
-	if err != nil {
-		return err
-	}
+	before := must(c.heap(ctx))
 	names := make([]string, moreNodes)
 	for i := range names {
 		names[i] = fmt.Sprintf("more-%d", i)
 	}
-	if err := each(names, func(name string) error { return c.api.Create(ctx, newNode(name, c.images)) }); err != nil {
-		return err
-	}
+	succeed(each(names, func(name string) error { return c.api.Create(ctx, newNode(name, c.images)) }))
 	defer func() {
 		_ = b.api.DeleteAllOf(ctx, &corev1.Node{}, client.MatchingLabels{"kubernetes.io/os": "linux"})
 		_ = each(c.members, func(m member) error { return c.addNode(ctx, m.node) })
 	}()
 	sleep(ctx, 3*time.Second)
-	after, err := c.heap(ctx)
-	if err != nil {
-		return err
-	}
+	after := must(c.heap(ctx))
 	b.results.add("heap bytes/Node", (after-before)/moreNodes)
 	if !s.isRemedy {
-		return nil
+		return
 	}
-	return c.addNodeCheckMemory(ctx, after)
+	c.addNodeCheckMemory(ctx, after)
 }
 
 // addNodeCheckMemory measures how much more heap each of these Nodes needs if a NodeHealthCheck selects all of them: the manager keeps the
 // targets of its last reconcile.
-func (c *checked) addNodeCheckMemory(ctx context.Context, before float64) error {
+func (c *checked) addNodeCheckMemory(ctx context.Context, before float64) {
 	template := remediator.Metal3.NewTemplate(c.namespace, templateName, map[string]any{"strategy": "Reboot"})
-	if err := client.IgnoreAlreadyExists(c.api.Create(ctx, template)); err != nil {
-		return err
-	}
+	succeed(client.IgnoreAlreadyExists(c.api.Create(ctx, template)))
 	check := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
 	check.Spec.ClusterRef = &remedyv1.ClusterReference{Namespace: c.namespace, Name: "cluster-0"}
 	check.Spec.Selector = &remedyv1.Selector{MatchLabels: map[string]remedyv1.LabelValue{"kubernetes.io/os": "linux"}}
 	check.Spec.RemediationTemplate = &remedyv1.NodeTemplateReference{Namespace: c.namespace, TemplateKind: remedyv1.TemplateKind{
 		APIVersion: template.GetAPIVersion(), Kind: template.GetKind(), Name: templateName,
 	}}
-	if err := c.api.Create(ctx, check); err != nil {
-		return err
-	}
+	succeed(c.api.Create(ctx, check))
 	defer func() {
 		_ = c.api.Delete(context.WithoutCancel(ctx), check)
 	}()
@@ -81,43 +66,24 @@ func (c *checked) addNodeCheckMemory(ctx context.Context, before float64) error 
 		err := c.api.Get(ctx, client.ObjectKeyFromObject(check), check)
 		return int(ptr.Deref(check.Status.HealthyNodes, 0)) == moreNodes+c.targets, err
 	})
-	if err == nil {
-		err = c.untilQuiet(ctx)
-	}
-	if err != nil {
-		return errors.Wrapf(err, "NodeHealthCheck %s: status.healthyNodes is %d", check.Name, ptr.Deref(check.Status.HealthyNodes, 0))
-	}
-	after, err := c.heap(ctx)
-	if err != nil {
-		return err
-	}
+	succeed(errors.Wrapf(err, "NodeHealthCheck %s: status.healthyNodes is %d", check.Name, ptr.Deref(check.Status.HealthyNodes, 0)))
+	succeed(c.untilQuiet(ctx))
+	after := must(c.heap(ctx))
 	c.results.add("heap bytes/Node of a NodeHealthCheck", (after-before)/float64(moreNodes+c.targets))
-	return nil
 }
 
 // benchmarkEvaluation changes the startup timeout of a check of 1,000 healthy Machines: each change is a reconcile without anything to do.
 // Then it measures the evaluation of Remedy alone; that of the in-tree reconciler cannot be called from outside.
-func benchmarkEvaluation(ctx context.Context, b *bench, s *system) error {
-	c, err := b.prepare(ctx, s, thousand, policy{timeout: time.Hour})
-	if err != nil {
-		return err
-	}
+func benchmarkEvaluation(ctx context.Context, b *bench, s *system) {
+	c := b.prepare(ctx, s, thousand, policy{timeout: time.Hour})
 	defer c.finish(ctx)
-	before, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
+	before := must(c.usage(ctx))
 	for i := range 100 {
-		if err := c.touch(ctx, i); err != nil {
-			return err
-		}
+		succeed(c.touch(ctx, i))
 		// A reconcile ends before the next one begins: otherwise two changes are one reconcile.
 		sleep(ctx, 100*time.Millisecond)
 	}
-	after, err := c.usage(ctx)
-	if err != nil {
-		return err
-	}
+	after := must(c.usage(ctx))
 	used := after.since(before)
 	evaluations := used.reconciles * float64(c.targets)
 	b.results.add("reconciles", used.reconciles)
@@ -127,7 +93,6 @@ func benchmarkEvaluation(ctx context.Context, b *bench, s *system) error {
 	if s.isRemedy {
 		b.addEvaluation(c.targets)
 	}
-	return nil
 }
 
 // addEvaluation measures the evaluation of healthy targets that were read before.

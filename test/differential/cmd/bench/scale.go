@@ -32,47 +32,32 @@ type point struct {
 
 // benchmarkScale measures one check of more and more Machines, then more and more clusters with a check of one Machine, and how steep the
 // curves are: an exponent of 0 is a flat one, 1 is a line, 2 is a square.
-func benchmarkScale(ctx context.Context, b *bench, s *system) error {
-	f, err := b.emptyFleet(ctx, shape{clusters: 1, checks: 1, images: 10})
-	if err != nil {
-		return err
-	}
-	if err := b.measureSizes(ctx, s, f, "Nodes", nodeCounts, f.growNodes); err != nil {
-		return err
-	}
-	if f, err = b.emptyFleet(ctx, shape{checks: 1, targets: 1, images: 10, linked: true, sharedNodes: nodesPerCluster}); err != nil {
-		return err
-	}
-	return b.measureSizes(ctx, s, f, "clusters", clusterCounts, f.growClusters)
+func benchmarkScale(ctx context.Context, b *bench, s *system) {
+	f := b.emptyFleet(ctx, shape{clusters: 1, checks: 1, images: 10})
+	b.measureSizes(ctx, s, f, "Nodes", nodeCounts, f.growNodes)
+	f = b.emptyFleet(ctx, shape{checks: 1, targets: 1, images: 10, linked: true, sharedNodes: nodesPerCluster})
+	b.measureSizes(ctx, s, f, "clusters", clusterCounts, f.growClusters)
 }
 
 // emptyFleet returns a fleet on an API server of its own: what the system before has measured would be part of each size.
-func (b *bench) emptyFleet(ctx context.Context, of shape) (*fleet, error) {
+func (b *bench) emptyFleet(ctx context.Context, of shape) *fleet {
 	b.stop()
-	if err := b.start(ctx); err != nil {
-		return nil, err
-	}
+	b.start(ctx)
 	return b.fleet(ctx, of)
 }
 
 func (b *bench) measureSizes(
-	ctx context.Context, s *system, f *fleet, by string, counts []int, grow func(context.Context, int) error,
-) error {
+	ctx context.Context, s *system, f *fleet, by string, counts []int, grow func(context.Context, int),
+) {
 	points := make([]point, 0, len(counts))
 	for _, count := range counts {
-		if err := grow(ctx, count); err != nil {
-			return err
-		}
-		p, err := f.measureSize(ctx, s)
-		if err != nil {
-			return err
-		}
+		grow(ctx, count)
+		p := f.measureSize(ctx, s)
 		p.size = float64(count)
 		points = append(points, p)
 		b.addPoint(fmt.Sprintf("%d %s", count, by), &p)
 	}
 	b.addExponents(by, points)
-	return nil
 }
 
 func (b *bench) addPoint(name string, p *point) {
@@ -107,118 +92,83 @@ func exponent(points []point, value func(*point) float64) float64 {
 }
 
 // growNodes adds Machines to the only check of a fleet.
-func (f *fleet) growNodes(ctx context.Context, count int) error {
+func (f *fleet) growNodes(ctx context.Context, count int) {
 	have := len(f.members)
 	for i := have; i < count; i++ {
 		machine := fmt.Sprintf("check-0-0-%d", i)
 		f.members = append(f.members, member{"cluster-0", "check-0-0", machine, f.namespace + "-" + machine})
 	}
 	f.targets = count
-	return each(f.members[have:], func(m member) error { return f.addMember(ctx, m) })
+	succeed(each(f.members[have:], func(m member) error { return f.addMember(ctx, m) }))
 }
 
 // growClusters adds clusters to a fleet.
-func (f *fleet) growClusters(ctx context.Context, count int) error {
+func (f *fleet) growClusters(ctx context.Context, count int) {
 	have := len(f.members)
 	for ; f.clusters < count; f.clusters++ {
-		if err := f.addClusterWithChecks(ctx, f.clusters); err != nil {
-			return err
-		}
+		f.addClusterWithChecks(ctx, f.clusters)
 	}
-	return each(f.members[have:], func(m member) error { return f.addMember(ctx, m) })
+	succeed(each(f.members[have:], func(m member) error { return f.addMember(ctx, m) }))
 }
 
 // measureSize measures a system at the present size of a fleet.
-func (f *fleet) measureSize(ctx context.Context, s *system) (p point, err error) {
+func (f *fleet) measureSize(ctx context.Context, s *system) (p point) {
 	lost := f.members[len(f.members)-1]
 	const timeout = 5 * time.Second
-	if err := f.setReady(ctx, lost, corev1.ConditionUnknown, time.Now()); err != nil {
-		return p, err
-	}
+	succeed(f.setReady(ctx, lost, corev1.ConditionUnknown, time.Now()))
 	sleep(ctx, timeout+time.Second)
-	o, err := f.observe(ctx)
-	if err != nil {
-		return p, err
-	}
+	o := must(f.observe(ctx))
 	defer o.stop()
-	c, err := f.checkUnsettled(ctx, s, policy{timeout: timeout})
-	if err != nil {
-		return p, err
-	}
+	c := must(f.checkUnsettled(ctx, s, policy{timeout: timeout}))
 	var seen map[string]time.Time
 	// The conditions stay: the next size begins with a restart, and not with thousands of writes.
 	defer c.leave(ctx)
 	for marked := false; !marked; _, marked = seen[lost.machine] {
-		if seen, err = o.until(ctx, o.marked, len(seen)+1, settleTimeout); err != nil {
-			return p, err
-		}
+		seen = must(o.until(ctx, o.marked, len(seen)+1, settleTimeout))
 	}
 	p.start = seen[lost.machine].Sub(c.began).Seconds()
-	if err := f.setReady(ctx, lost, corev1.ConditionTrue, time.Now()); err != nil {
-		return p, err
-	}
-	if err := c.untilHealthy(ctx); err != nil {
-		return p, err
-	}
-	if err := c.untilQuiet(ctx); err != nil {
-		return p, err
-	}
-	if p.memory, err = c.heap(ctx); err != nil {
-		return p, err
-	}
+	succeed(f.setReady(ctx, lost, corev1.ConditionTrue, time.Now()))
+	succeed(c.untilHealthy(ctx))
+	succeed(c.untilQuiet(ctx))
+	p.memory = must(c.heap(ctx))
 	// It is the period in which the manager lists the Nodes of each cluster, and three of those in which it probes the connections.
 	const duration = 30 * time.Second
-	if p.idle, err = c.measureIdle(ctx, duration); err != nil {
-		return p, err
-	}
+	p.idle = c.measureIdle(ctx, duration)
 	perSecond := heartbeatsPerSecond
 	if f.linked {
 		// Each heartbeat arrives once for each cluster: always as many in all.
 		perSecond = max(1, clusterCounts[len(clusterCounts)-1]/f.clusters)
 	}
-	used, sent, err := c.measureHeartbeats(ctx, perSecond, duration)
-	if err != nil {
-		return p, err
-	}
+	used, sent := c.measureHeartbeats(ctx, perSecond, duration)
 	p.cpuPerEvent = (float64(used.cpu.Microseconds()) - 1000*p.idle*duration.Seconds()) / float64(sent*f.clusters)
 	p.resident = used.sum("process_resident_memory_bytes")
 	if !f.linked {
-		if p.cpuPerChange, err = c.measureChanges(ctx, 50); err != nil {
-			return p, err
-		}
+		p.cpuPerChange = c.measureChanges(ctx, 50)
 	}
-	p.peak, err = peakMemory(c.cmd.Process.Pid)
-	return p, err
+	p.peak = must(peakMemory(c.cmd.Process.Pid))
+	return p
 }
 
 // measureIdle returns the CPU time in milliseconds that a system uses each second while nothing happens.
-func (c *checked) measureIdle(ctx context.Context, duration time.Duration) (float64, error) {
-	before, err := c.usage(ctx)
-	if err != nil {
-		return 0, err
-	}
+func (c *checked) measureIdle(ctx context.Context, duration time.Duration) float64 {
+	before := must(c.usage(ctx))
 	sleep(ctx, duration)
-	after, err := c.usage(ctx)
-	return milliseconds(after.since(before).cpu) / duration.Seconds(), err
+	after := must(c.usage(ctx))
+	return milliseconds(after.since(before).cpu) / duration.Seconds()
 }
 
 // measureChanges lets Nodes flap for less than the timeout of their check, and returns the CPU time of each change in microseconds.
-func (c *checked) measureChanges(ctx context.Context, count int) (float64, error) {
-	before, err := c.usage(ctx)
-	if err != nil {
-		return 0, err
-	}
+func (c *checked) measureChanges(ctx context.Context, count int) float64 {
+	before := must(c.usage(ctx))
 	for i := range count {
 		m := c.members[i%len(c.members)]
 		for _, status := range []corev1.ConditionStatus{corev1.ConditionUnknown, corev1.ConditionTrue} {
-			if err := c.setReady(ctx, m, status, time.Now()); err != nil {
-				return 0, err
-			}
+			succeed(c.setReady(ctx, m, status, time.Now()))
 			// Longer than a reconcile of 10,000 Machines by Remedy: two changes in one reconcile would cost half.
 			sleep(ctx, 250*time.Millisecond)
 		}
 	}
-	after, err := c.usage(ctx)
+	after := must(c.usage(ctx))
 	used := after.since(before)
-	return float64(used.cpu.Microseconds()) / float64(2*count), err
+	return float64(used.cpu.Microseconds()) / float64(2*count)
 }
