@@ -63,22 +63,10 @@ func TestWorld_Nodes_FollowTheTest(t *testing.T) {
 			Should(HaveField("Reason", clusterv1.MachineNodeDeletedReason))
 		g.Consistently(func() error { _, err := c.Node(t.Context(), node); return err }, 2*time.Second).ShouldNot(Succeed())
 		g.Expect(w.Client.Delete(t.Context(), &machine)).To(Succeed())
-		g.Eventually(func() bool { return isGone(t, c, machine.Name) }, soon).Should(BeTrue())
+		g.Eventually(func() bool { return names(t, c)[machine.Name] }, soon).Should(BeFalse())
 		g.Expect(c.Ready(t.Context())).To(Succeed())
 	})
 	g.Expect(c.Machines(t.Context())).To(HaveLen(4))
-}
-
-func isGone(t *testing.T, c *world.Cluster, machine string) bool {
-	t.Helper()
-	machines, err := c.Machines(t.Context())
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-	for _, m := range machines {
-		if m.Name == machine {
-			return false
-		}
-	}
-	return true
 }
 
 func TestWorld_ClusterClass_HasSeveralPools(t *testing.T) {

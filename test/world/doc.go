@@ -31,7 +31,7 @@
 // # Where to begin
 //
 // Start, then World.Cluster or World.Workload. What can go wrong: Cluster.SetNodeCondition, DeleteNode, Link (cut, silent, slow),
-// StopAPIServer, Workload.HoldBoots, World.Kill and Restart, Process.Freeze, FailAtWrite and FailAtWriteOf. StartStandby starts a second
+// StopAPIServer, Workload.HoldBoots, World.Kill and Restart, Process.Freeze, and FailAtWrite. StartStandby starts a second
 // manager of Remedy. MoveTo moves clusters to another management cluster. UninstallRemedy and InstallRemedy remove the provider Remedy and
 // install it again, Release and UpgradeRemedy install another version of it, RunClusterctl runs the program clusterctl, and
 // StopWithDeployment plays the kubelet of its manager. World.Nodes are Nodes of the management cluster itself.

@@ -37,30 +37,22 @@ func (w Write) Matter() bool {
 
 type fault struct {
 	mode     Fault
-	left     int
-	counts   func(Write) bool
+	armed    bool
+	selects  func(Write) bool
 	happened chan Write
 }
 
-// FailAtWrite lets the n-th write of Remedy from now fail, once. It counts the writes that the function selects, or without a function those
-// that matter. The channel gets the write when it has happened. With a crash, Restart starts the manager again.
-func (w *World) FailAtWrite(n int, mode Fault, counts func(Write) bool) (<-chan Write, error) {
-	return w.FailAtWriteOf(Remedy, n, mode, counts)
-}
-
-// FailAtWriteOf is FailAtWrite for any manager that is tapped.
-func (w *World) FailAtWriteOf(process string, n int, mode Fault, counts func(Write) bool) (<-chan Write, error) {
+// FailAtWrite lets the next write of a tapped manager that the function selects fail, once. The channel gets the write when it has happened.
+// With a crash, Restart starts the manager again.
+func (w *World) FailAtWrite(process string, mode Fault, selects func(Write) bool) (<-chan Write, error) {
 	t := w.taps[process]
 	if t == nil {
 		return nil, errors.Errorf("the writes of %s are not recorded in this world: name it in Options.Tapped (Remedy is always tapped)", process)
 	}
-	if n < 1 || !slices.Contains([]Fault{Refuse, LoseAnswer, CrashBefore, CrashAfter}, mode) {
-		return nil, errors.Errorf("no write number %d can fail by %q", n, mode)
+	if !slices.Contains([]Fault{Refuse, LoseAnswer, CrashBefore, CrashAfter}, mode) {
+		return nil, errors.Errorf("no write can fail by %q", mode)
 	}
-	if counts == nil {
-		counts = Write.Matter
-	}
-	f := &fault{mode: mode, left: n, counts: counts, happened: make(chan Write, 1)}
+	f := &fault{mode: mode, armed: true, selects: selects, happened: make(chan Write, 1)}
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	t.faults = append(t.faults, f)

@@ -48,7 +48,7 @@ func TestWorld_WriteOfClusterAPI_CanFail(t *testing.T) {
 					strings.Contains(write.Body, `"reason":"`+step.reason+`"`)
 			}
 			before, told := seen().Status, countWrites(w, tells)
-			happened, err := w.FailAtWriteOf(world.Core, 1, step.mode, tells)
+			happened, err := w.FailAtWrite(world.Core, step.mode, tells)
 			g.Expect(err).ToNot(HaveOccurred())
 			g.Expect(c.SetNodeCondition(t.Context(), node, corev1.NodeReady, step.says, "Test")).To(Succeed())
 			var write world.Write
@@ -84,10 +84,10 @@ func countWrites(w *world.World, counts func(world.Write) bool) int {
 
 func TestWorld_ManagerWithoutProxy_CannotFail(t *testing.T) {
 	g := NewWithT(t)
-	_, err := theWorld(t).FailAtWriteOf(world.Bootstrap, 1, world.Refuse, nil)
+	_, err := theWorld(t).FailAtWrite(world.Bootstrap, world.Refuse, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("name it in Options.Tapped")))
-	_, err = theWorld(t).FailAtWriteOf(world.Core, 0, world.Refuse, nil)
-	g.Expect(err).To(MatchError(ContainSubstring("no write number 0 can fail")))
+	_, err = theWorld(t).FailAtWrite(world.Core, "explode", nil)
+	g.Expect(err).To(MatchError(ContainSubstring(`no write can fail by "explode"`)))
 	_, err = world.Start(t.Context(), world.Options{Tapped: []string{"kubelet"}})
 	g.Expect(err).To(MatchError(ContainSubstring(`there is no manager "kubelet"`)))
 }

@@ -8,12 +8,12 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/types"
 	"github.com/pkg/errors"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -57,22 +57,10 @@ func TestManagement_Remedy_RunsWithFlagsOfDeployment(t *testing.T) {
 }
 
 func without(args []string, names ...string) []string {
-	var kept []string
-	for _, arg := range args {
-		if name, _, _ := strings.Cut(arg, "="); !contains(names, name) {
-			kept = append(kept, arg)
-		}
-	}
-	return kept
-}
-
-func contains(list []string, word string) bool {
-	for _, w := range list {
-		if w == word {
-			return true
-		}
-	}
-	return false
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		name, _, _ := strings.Cut(arg, "=")
+		return slices.Contains(names, name)
+	})
 }
 
 func TestManagement_Managers_UseTheirServiceAccounts(t *testing.T) {
@@ -212,29 +200,4 @@ func TestManagement_Process_CanBeStopped(t *testing.T) {
 	g.Expect(p.Ready(ctx)).To(MatchError(ContainSubstring("is not ready")))
 	g.Expect(p.Thaw()).To(Succeed())
 	g.Expect(p.Ready(t.Context())).To(Succeed())
-}
-
-func TestManagement_WriteOfRemedy_CanFail(t *testing.T) {
-	w := theWorld(t)
-	// What it writes on its own, until it has something to do: the Lease of its election.
-	leases := func(write world.Write) bool { return strings.Contains(write.Path, "/leases") }
-	for mode, lives := range map[world.Fault]types.GomegaMatcher{
-		world.Refuse: BeTrue(), world.LoseAnswer: BeTrue(), world.CrashBefore: BeFalse(), world.CrashAfter: BeFalse(),
-	} {
-		t.Run(string(mode), func(t *testing.T) {
-			g := NewWithT(t)
-			before := len(w.Writes())
-			happened, err := w.FailAtWrite(2, mode, leases)
-			g.Expect(err).ToNot(HaveOccurred())
-			var write world.Write
-			g.Eventually(happened, soon).Should(Receive(&write))
-			g.Expect(write.Path).To(ContainSubstring("/namespaces/remedy-system/leases"))
-			g.Expect(len(w.Writes()) - before).To(BeNumerically(">=", 2))
-			g.Expect(w.Process(world.Remedy).Running()).To(lives)
-			if !w.Process(world.Remedy).Running() {
-				restartRemedy(t, w)
-			}
-			g.Expect(w.Process(world.Remedy).Ready(t.Context())).To(Succeed())
-		})
-	}
 }

@@ -20,7 +20,7 @@ type Options struct {
 	// WithoutInfrastructure leaves the in-memory infrastructure's process stopped, as there can be one in a network namespace:
 	// for a second management cluster. Start it later with Restart.
 	WithoutInfrastructure bool
-	// Tapped are Cluster API's managers whose writes can be counted and fail as well as those of Remedy (FailAtWriteOf, WritesOf): their requests
+	// Tapped are Cluster API's managers whose writes can be counted and fail as well as those of Remedy (FailAtWrite, WritesOf): their requests
 	// go through a tap, which costs them some time.
 	Tapped []string
 	// ClusterctlProgram installs, upgrades, moves and deletes with the program clusterctl, instead of its library.

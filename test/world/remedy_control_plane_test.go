@@ -102,8 +102,8 @@ func TestControlPlane_OwnerRefusesCheckDeleted_IsClean(t *testing.T) {
 	expectToGo(t, w, check)
 	// The owner reconciles after each change of the annotation Paused.
 	owner := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
-	pause(t, owner, true)
-	pause(t, owner, false)
+	pause(t, w, owner, true)
+	pause(t, w, owner, false)
 	got := &clusterv1.Machine{}
 	g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(&machine), got)).To(Succeed())
 	for _, kind := range []string{clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineHealthCheckSucceededCondition} {
@@ -206,10 +206,10 @@ func deletedAt(t *testing.T, seen *history, machine string) time.Time {
 func fallTogether(t *testing.T, c *world.Cluster, seen *history, one, other clusterv1.Machine) {
 	t.Helper()
 	owner := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
-	pause(t, owner, true)
+	pause(t, theWorld(t), owner, true)
 	falls(t, c, one, other)
 	NewWithT(t).Eventually(func() []string { return seen.marked(t) }, soon).Should(ConsistOf(one.Name, other.Name), "the owner has to see them all")
-	pause(t, owner, false)
+	pause(t, theWorld(t), owner, false)
 }
 
 // apiServer lets the API server on a Machine be ready or not, according to its Pod.

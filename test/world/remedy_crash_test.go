@@ -43,7 +43,7 @@ func TestAdoption_ManagerKilled_Continues(t *testing.T) {
 		own := func(write world.Write) bool {
 			return write.Verb == http.MethodPatch && strings.Contains(write.Path, "/machines/"+sick.Name) && step.write(write.Path, write.Body)
 		}
-		happened, err := w.FailAtWrite(1, step.mode, own)
+		happened, err := w.FailAtWrite(world.Remedy, step.mode, own)
 		g.Expect(err).ToNot(HaveOccurred())
 		falls(t, c, sick)
 		g.Eventually(happened, soon).Should(Receive(), step.name)

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -132,16 +131,14 @@ type owner interface {
 }
 
 // pause pauses an owner of Machines, or unpauses it, and waits until the owner has read that.
-func pause(t *testing.T, who owner, paused bool) {
+func pause(t *testing.T, w *world.World, who owner, paused bool) {
 	t.Helper()
 	g := NewWithT(t)
-	w := theWorld(t)
 	value := "null"
 	if paused {
 		value = `""`
 	}
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":`+value+`}}}`))
-	g.Expect(w.Client.Patch(t.Context(), who, patch)).To(Succeed())
+	patchWith(t, w, who, `{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":`+value+`}}}`)
 	g.Eventually(func() bool {
 		g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(who), who)).To(Succeed())
 		return conditions.IsTrue(who, clusterv1.PausedCondition)
@@ -157,7 +154,7 @@ func pauseSets(t *testing.T, c *world.Cluster, paused bool, pools ...string) {
 		sets := &clusterv1.MachineSetList{}
 		g.Expect(w.Client.List(t.Context(), sets, client.InNamespace(c.Namespace), client.MatchingLabels{world.PoolLabel: pool})).To(Succeed())
 		g.Expect(sets.Items).To(HaveLen(1))
-		pause(t, &sets.Items[0], paused)
+		pause(t, w, &sets.Items[0], paused)
 	}
 }
 
@@ -171,9 +168,8 @@ func TestDifferences_MissingTemplate_HealthIsReported(t *testing.T) {
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	template := newTemplate(c)
 	g.Expect(w.Client.Create(t.Context(), template)).To(Succeed())
-	ref := remedyv1.MachineTemplateReference{}
-	ref.APIVersion, ref.Kind, ref.Name = template.GetAPIVersion(), template.GetKind(), template.GetName()
-	remedy := aCheck(t, c, pool, func(s *remedyv1.MachineHealthCheckSpec) { s.RemediationTemplate = &ref })
+	ref := referenceTo(template)
+	remedy := aCheck(t, c, pool, func(s *remedyv1.MachineHealthCheckSpec) { s.RemediationTemplate = ref })
 	inTreeCheck := inTree(t, c, theirPool, func(s *clusterv1.MachineHealthCheckSpec) {
 		s.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
 	})

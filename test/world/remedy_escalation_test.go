@@ -63,13 +63,19 @@ func escalates(
 		template.SetLabels(map[string]string{"clusterctl.cluster.x-k8s.io/move": ""})
 		template.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"strategy": name}}}
 		NewWithT(t).Expect(client.IgnoreAlreadyExists(w.Client.Create(t.Context(), template))).To(Succeed())
-		ref := &remedyv1.MachineTemplateReference{}
-		ref.APIVersion, ref.Kind, ref.Name = template.GetAPIVersion(), template.GetKind(), name
-		steps = append(steps, remedyv1.MachineEscalationStep{Order: int32(i + 1), RemediationTemplate: ref, Timeout: lasting(timeout)})
+		steps = append(steps, remedyv1.MachineEscalationStep{
+			Order: int32(i + 1), RemediationTemplate: referenceTo(template), Timeout: lasting(timeout),
+		})
 		timeout = farOff
 	}
 	steps = append(steps, remedyv1.MachineEscalationStep{Order: int32(len(steps) + 1), Owner: &remedyv1.OwnerRemediation{}})
 	return func(s *remedyv1.MachineHealthCheckSpec) { s.EscalatingRemediations = steps }
+}
+
+func referenceTo(template *unstructured.Unstructured) *remedyv1.MachineTemplateReference {
+	return &remedyv1.MachineTemplateReference{TemplateKind: remedyv1.TemplateKind{
+		APIVersion: template.GetAPIVersion(), Kind: template.GetKind(), Name: template.GetName(),
+	}}
 }
 
 // request waits for the request of a step for a Machine.

@@ -4,6 +4,7 @@
 package world_test
 
 import (
+	"maps"
 	"sync"
 	"testing"
 
@@ -21,6 +22,9 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
+
+// remediators is a namespace of the workload cluster.
+const remediators = "remediators"
 
 // hardware is the label by which a NodeHealthCheck selects a Node.
 const hardware = "hardware"
@@ -134,10 +138,6 @@ func followRequests(t *testing.T, c client.WithWatch, namespace string) func() m
 	return func() map[string]int {
 		lock.Lock()
 		defer lock.Unlock()
-		all := map[string]int{}
-		for name, n := range created {
-			all[name] = n
-		}
-		return all
+		return maps.Clone(created)
 	}
 }

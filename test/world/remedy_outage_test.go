@@ -4,8 +4,6 @@
 package world_test
 
 import (
-	"io"
-	"net/http"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -44,7 +42,7 @@ func TestOutage_WorkloadCluster_NothingIsRemediated(t *testing.T) {
 		Should(Equal("2 expected, 0 healthy, 0 unhealthy, 0 suspect, 2 undetermined, 0 remediating, 0 held"))
 	t.Run("what a person asks for counts all the same", func(t *testing.T) {
 		g := NewWithT(t)
-		g.Eventually(func() string { return metricsOf(t, world.Core) }, soon).
+		g.Eventually(func() string { return fetched(t, "http://"+w.Process(world.Core).Diagnostics+"/metrics") }, soon).
 			Should(ContainSubstring(`capi_cluster_cache_connection_up{cluster_name="`+c.Name+`",cluster_namespace="`+c.Namespace+`"} 0`), "Cluster API takes longer to see it")
 		for _, m := range []clusterv1.Machine{wanted, wantedInTree} {
 			before := client.MergeFrom(m.DeepCopy())
@@ -69,18 +67,4 @@ func TestOutage_WorkloadCluster_NothingIsRemediated(t *testing.T) {
 	isWhole(t, c, world.WorkersPool, 2, workers[1])
 	isClean(t, check, 2)
 	g.Expect(seen.marked(t)).To(Equal([]string{workers[1].Name}), "only the one that is still silent when the Nodes have spoken")
-}
-
-// metricsOf are the metrics of a manager.
-func metricsOf(t *testing.T, process string) string {
-	t.Helper()
-	g := NewWithT(t)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+theWorld(t).Process(process).Diagnostics+"/metrics", http.NoBody)
-	g.Expect(err).ToNot(HaveOccurred())
-	response, err := http.DefaultClient.Do(request)
-	g.Expect(err).ToNot(HaveOccurred())
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	g.Expect(err).ToNot(HaveOccurred())
-	return string(content)
 }

@@ -4,9 +4,9 @@
 package world_test
 
 import (
+	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -38,7 +38,7 @@ func TestStandby_LeaderKilled_CompletesRemediation(t *testing.T) {
 	// killed arms the fault, lets the write happen, and swaps the two.
 	killed := func(what string, cause func()) {
 		t.Helper()
-		happened, err := w.FailAtWriteOf(leader, 1, world.CrashAfter, func(write world.Write) bool {
+		happened, err := w.FailAtWrite(leader, world.CrashAfter, func(write world.Write) bool {
 			return slices.Contains(requestWrites([]world.Write{write}, machine.Name), what)
 		})
 		g.Expect(err).ToNot(HaveOccurred())
@@ -47,7 +47,7 @@ func TestStandby_LeaderKilled_CompletesRemediation(t *testing.T) {
 		g.Expect(w.Process(leader).Running()).To(BeFalse())
 		// The Lease of the killed leader would keep the other one from acting until it expires.
 		g.Expect(w.Client.DeleteAllOf(t.Context(), &coordinationv1.Lease{}, client.InNamespace("remedy-system"))).To(Succeed())
-		g.Eventually(func() string { return readiness(t, w, standby) }, soon).Should(ContainSubstring("this instance leads"))
+		g.Eventually(func() string { return fetched(t, w.Process(standby).ReadyURL+"?verbose") }, soon).Should(ContainSubstring("this instance leads"))
 		g.Expect(w.Restart(t.Context(), leader)).To(Succeed())
 		leader, standby = standby, leader
 	}
@@ -73,11 +73,10 @@ func TestStandby_LeaderKilled_CompletesRemediation(t *testing.T) {
 	g.Expect(written).To(ConsistOf("create step 1", "stop", "delete", "create step 2", "stop", "delete", "request owner remediation"))
 }
 
-// readiness is what a manager reports about its leadership.
-func readiness(t *testing.T, w *world.World, process string) string {
+// fetched is the answer of a manager to a GET, or the error.
+func fetched(t *testing.T, url string) string {
 	t.Helper()
-	var text strings.Builder
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.Process(process).ReadyURL+"?verbose", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err.Error()
 	}
@@ -86,6 +85,9 @@ func readiness(t *testing.T, w *world.World, process string) string {
 		return err.Error()
 	}
 	defer func() { _ = response.Body.Close() }()
-	_ = response.Write(&text)
-	return text.String()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
 }

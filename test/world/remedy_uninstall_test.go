@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -135,19 +134,7 @@ func (e *installation) pause(pool string, paused bool) {
 	e.Expect(e.w.Client.List(e.t.Context(), sets, client.InNamespace(e.c.Namespace), client.MatchingLabels{world.PoolLabel: pool})).
 		To(Succeed())
 	for i := range sets.Items {
-		set := &sets.Items[i]
-		before := client.MergeFrom(set.DeepCopy())
-		if set.Annotations == nil {
-			set.Annotations = map[string]string{}
-		}
-		if set.Annotations[clusterv1.PausedAnnotation] = "test"; !paused {
-			delete(set.Annotations, clusterv1.PausedAnnotation)
-		}
-		e.Expect(e.w.Client.Patch(e.t.Context(), set, before)).To(Succeed())
-		e.Eventually(func() bool {
-			e.Expect(client.IgnoreNotFound(e.w.Client.Get(e.t.Context(), client.ObjectKeyFromObject(set), set))).To(Succeed())
-			return conditions.IsTrue(set, clusterv1.PausedCondition)
-		}, soon).Should(Equal(paused))
+		pause(e.t, e.w, &sets.Items[i], paused)
 	}
 }
 
@@ -160,15 +147,9 @@ func (e *installation) remediate() (marked, asked *clusterv1.Machine) {
 	template := world.NewRemediation(world.RemediationTemplate, e.c.Namespace, "reboot")
 	template.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{}}}
 	e.Expect(client.IgnoreAlreadyExists(e.w.Client.Create(ctx, template))).To(Succeed())
-	e.check = &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: e.c.Namespace, Name: "check"}}
-	e.check.Spec.ClusterName, e.check.Spec.Selector = e.c.Name, inPool("b")
-	e.check.Spec.UnhealthyConditions = []remedyv1.UnhealthyNodeCondition{{
-		Type: "Ready", Status: "Unknown",
-		Timeout: *lasting(unhealthyTimeout),
-	}}
-	e.check.Spec.RemediationTemplate = &remedyv1.MachineTemplateReference{}
-	e.check.Spec.RemediationTemplate.APIVersion, e.check.Spec.RemediationTemplate.Kind,
-		e.check.Spec.RemediationTemplate.Name = template.GetAPIVersion(), template.GetKind(), template.GetName()
+	e.check = remedyCheck(&e.c.Cluster, "b")
+	e.check.Name = "check"
+	e.check.Spec.RemediationTemplate = referenceTo(template)
 	// An earlier uninstall has kept it.
 	e.Expect(client.IgnoreAlreadyExists(e.w.Client.Create(ctx, e.check))).To(Succeed())
 	for _, m := range []*clusterv1.Machine{marked, asked} {

@@ -49,7 +49,6 @@ var everyLanding = []struct{ capability, scenario string }{
 var balanced = map[string]int{
 	"TestMove_Clusters_KeepTheirState":                     0,
 	"TestManagement_SecondWorld_SharesInfrastructure":      0,
-	"TestManagement_WriteOfRemedy_CanFail":                 0,
 	"TestUninstall_AnyOrder_LeavesNoTraces":                1,
 	"TestManagement_KilledProcess_Restarts":                1,
 	"TestFleet_OneFaultInEachCluster_ReplacesOneEach":      2,

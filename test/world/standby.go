@@ -13,7 +13,7 @@ import (
 const Standby = "remedy-standby"
 
 // StartStandby starts a second manager of Remedy, as another replica of its Deployment, and waits until it is ready. It has a tap of its own:
-// see FailAtWriteOf and WritesOf.
+// see FailAtWrite and WritesOf.
 func (w *World) StartStandby(ctx context.Context) error {
 	if w.processes[Remedy] == nil || w.processes[Standby] != nil {
 		return errors.New("a standby needs one manager of Remedy, and there can be one standby")

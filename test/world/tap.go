@@ -103,7 +103,7 @@ func (t *tap) lands(met *fault, answer http.ResponseWriter, request *http.Reques
 		return true
 	}
 	t.lock.Lock()
-	met.left = 1
+	met.armed = true
 	t.lock.Unlock()
 	maps.Copy(answer.Header(), told.Header())
 	answer.WriteHeader(told.Code)
@@ -116,16 +116,13 @@ func (t *tap) count(write Write) *fault {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	t.writes = append(t.writes, write)
-	var met *fault
 	for _, f := range t.faults {
-		if f.left <= 0 || !f.counts(write) {
-			continue
-		}
-		if f.left--; f.left == 0 && met == nil {
-			met = f
+		if f.armed && f.selects(write) {
+			f.armed = false
+			return f
 		}
 	}
-	return met
+	return nil
 }
 
 // asWrite distinguishes writes from reads, and from reviews that are sent by POST.

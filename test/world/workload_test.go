@@ -11,6 +11,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,11 +50,11 @@ func TestWorkload_RealAPIServer_IsWorkloadCluster(t *testing.T) {
 		g.Expect(workload.Get(t.Context(), key, lease)).To(Succeed())
 		g.Expect(lease.Spec.RenewTime.After(before)).To(BeTrue())
 	})
-	t.Run("it has what a check with requests in the workload cluster needs", func(t *testing.T) { whatAHealthCheckNeedsThere(t, c, node) })
+	t.Run("managers reach it through the link", func(t *testing.T) { managersUseLink(t, c) })
 	t.Run("a Machine that goes is replaced, with a Node", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(w.Client.Delete(t.Context(), &machine)).To(Succeed())
-		g.Eventually(func() bool { return isGone(t, &c.Cluster, machine.Name) }, soon).Should(BeTrue())
+		g.Eventually(func() bool { return names(t, &c.Cluster)[machine.Name] }, soon).Should(BeFalse())
 		g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(And(HaveLen(3), Not(ContainElement(node))))
 	})
 	t.Run("it can crash and come back", func(t *testing.T) {
@@ -75,4 +78,34 @@ func nodesOf(t *testing.T, c *world.Cluster) []string {
 		}
 	}
 	return nodes
+}
+
+// managersUseLink: the kubeconfig of the Secret, which a manager reads, leads through the link.
+func managersUseLink(t *testing.T, c *world.Workload) {
+	g := NewWithT(t)
+	kubeconfig, err := c.Kubeconfig(t.Context(), true)
+	g.Expect(err).ToNot(HaveOccurred())
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	g.Expect(err).ToNot(HaveOccurred())
+	link, err := c.Link(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	before := link.Carried()
+	manager, err := client.New(config, client.Options{})
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(manager.List(t.Context(), &corev1.NodeList{})).To(Succeed())
+	g.Expect(link.Carried()).To(BeNumerically(">", before), "or it goes past the link")
+}
+
+// inMemoryIsTooThin is why there is a second API server; the day it fails, there need not be.
+func inMemoryIsTooThin(t *testing.T, c *world.Cluster, node string) {
+	g := NewWithT(t)
+	there, err := c.Client(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	said := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node}}}
+	g.Expect(there.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(said), client.FieldOwner("one"))).ToNot(Succeed(), "server-side apply")
+	got, err := c.Node(t.Context(), node)
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(there.Status().Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{}`)))).ToNot(Succeed(), "the status of a Node")
+	g.Expect(there.List(t.Context(), &coordinationv1.LeaseList{}, client.InNamespace(corev1.NamespaceNodeLease))).ToNot(Succeed(), "Leases")
+	g.Expect(c.RenewLease(t.Context(), node)).To(MatchError(ContainSubstring("see World.Workload")))
 }
