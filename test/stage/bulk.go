@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -125,19 +124,10 @@ func Parallel(numbers int, do func(i int) error) error {
 
 // Machine is a Machine that does not exist yet.
 func (c *Bulk) Machine(i int) *clusterv1.Machine {
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: c.s.Namespace, Name: c.Name(i), Labels: map[string]string{clusterv1.ClusterNameLabel: c.Cluster(i), "pool": c.Pool(i)},
-		OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: c.Pool(i), UID: "1", Controller: ptr.To(true)},
-		},
-	}}
+	m := c.s.newMachine(c.Name(i))
+	m.Labels[clusterv1.ClusterNameLabel], m.Labels["pool"] = c.Cluster(i), c.Pool(i)
+	m.OwnerReferences[0].Name = c.Pool(i)
 	m.Spec.ClusterName, m.Spec.ProviderID = c.Cluster(i), c.ProviderID(i)
-	m.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
-		APIGroup: "infrastructure.cluster.x-k8s.io",
-		Kind:     "AnyMachine",
-		Name:     m.Name,
-	}
 	return m
 }
 

@@ -6,6 +6,7 @@ package stage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,20 @@ import (
 // CreateMachine creates a Machine with a healthy Node.
 func (s *Stage) CreateMachine(name string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	s.T.Helper()
+	m := s.newMachine(name, changes...)
+	// The Node comes first, because a Machine whose Node does not exist is unhealthy.
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.NodeName(name)}, Spec: corev1.NodeSpec{ProviderID: m.Spec.ProviderID}}
+	s.Expect(s.Nodes().Create(s.Ctx, node)).To(Succeed())
+	s.SetReady(name, corev1.ConditionTrue, time.Hour)
+	s.Create(m)
+	before := m.DeepCopy()
+	m.Status.NodeRef = clusterv1.MachineNodeReference{Name: s.NodeName(name)}
+	s.Expect(s.Admin.Status().Patch(s.Ctx, m, client.MergeFrom(before))).To(Succeed())
+	return m
+}
+
+// newMachine returns a Machine that does not exist yet.
+func (s *Stage) newMachine(name string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "prod", "pool": "workers"},
 		OwnerReferences: []metav1.OwnerReference{
@@ -40,14 +55,6 @@ func (s *Stage) CreateMachine(name string, changes ...func(*clusterv1.Machine)) 
 	for _, change := range changes {
 		change(m)
 	}
-	// The Node comes first, because a Machine whose Node does not exist is unhealthy.
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.NodeName(name)}, Spec: corev1.NodeSpec{ProviderID: m.Spec.ProviderID}}
-	s.Expect(s.Nodes().Create(s.Ctx, node)).To(Succeed())
-	s.SetReady(name, corev1.ConditionTrue, time.Hour)
-	s.Create(m)
-	before := m.DeepCopy()
-	m.Status.NodeRef = clusterv1.MachineNodeReference{Name: s.NodeName(name)}
-	s.Expect(s.Admin.Status().Patch(s.Ctx, m, client.MergeFrom(before))).To(Succeed())
 	return m
 }
 
@@ -62,25 +69,8 @@ func (s *Stage) CreateUnhealthyMachine(name string, changes ...func(*clusterv1.M
 // CreateMachineWithoutNode creates a Machine without a nodeRef.
 func (s *Stage) CreateMachineWithoutNode(name string, labels map[string]string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	s.T.Helper()
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: s.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "prod", "pool": "workers"},
-		OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "workers", UID: "1", Controller: ptr.To(true)},
-		},
-	}}
-	for key, value := range labels {
-		m.Labels[key] = value
-	}
-	m.Spec.ClusterName, m.Spec.ProviderID = "prod", "test:///"+s.Namespace+"/"+name
-	m.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
-		APIGroup: "infrastructure.cluster.x-k8s.io",
-		Kind:     "AnyMachine",
-		Name:     name,
-	}
-	for _, change := range changes {
-		change(m)
-	}
+	label := func(m *clusterv1.Machine) { maps.Copy(m.Labels, labels) }
+	m := s.newMachine(name, append([]func(*clusterv1.Machine){label}, changes...)...)
 	s.Create(m)
 	return m
 }
