@@ -43,20 +43,27 @@ type life struct {
 
 func (a *environment) start(user *rest.Config, now clock.Clock) *life {
 	a.t.Helper()
+	cached := ctrlcache.Options{
+		DefaultTransform: ctrlcache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]ctrlcache.ByObject{&corev1.Node{}: workload.StrippedNodes()},
+	}
+	return a.run(user, ctrl.Options{Cache: cached}, func(ctx context.Context, mgr manager.Manager) func() {
+		return a.wire(ctx, mgr, now).CloseConnections
+	})
+}
+
+// run starts a manager of the namespace. What setUp returns is called at its end.
+func (a *environment) run(user *rest.Config, options ctrl.Options, setUp func(context.Context, manager.Manager) func()) *life {
+	a.t.Helper()
 	process := faults.Start(a.ctx)
 	ctx, cancel := context.WithCancel(process.Context())
-	mgr, err := ctrl.NewManager(process.Config(user), ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
-		Controller:              config.Controller{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)},
-		GracefulShutdownTimeout: ptr.To(time.Minute),
-		Cache: ctrlcache.Options{
-			DefaultTransform:  ctrlcache.TransformStripManagedFields(),
-			ByObject:          map[client.Object]ctrlcache.ByObject{&corev1.Node{}: workload.StrippedNodes()},
-			DefaultNamespaces: map[string]ctrlcache.Config{a.namespace: {}},
-		},
-	})
+	options.Scheme, options.Metrics, options.Logger = scheme, metricsserver.Options{BindAddress: "0"}, logr.Discard()
+	options.Controller = config.Controller{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)}
+	options.GracefulShutdownTimeout = ptr.To(time.Minute)
+	options.Cache.DefaultNamespaces = map[string]ctrlcache.Config{a.namespace: {}}
+	mgr, err := ctrl.NewManager(process.Config(user), options)
 	a.Expect(err).ToNot(HaveOccurred())
-	clusters := a.wire(ctx, mgr, now)
+	end := setUp(ctx, mgr)
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	// A manager that is stopped before its caches are full waits for them, and the tap may let nothing through any more that fills them.
@@ -68,7 +75,7 @@ func (a *environment) start(user *rest.Config, now clock.Clock) *life {
 		if err := <-ended; !process.Crashed() {
 			a.Expect(err).ToNot(HaveOccurred())
 		}
-		clusters.CloseConnections()
+		end()
 	})}
 	a.t.Cleanup(l.stop)
 	return l

@@ -133,9 +133,7 @@ func TestAdoption_ExistingRequest_IsAdopted(t *testing.T) {
 	c.looks()
 	a.Expect(a.requests()).To(ConsistOf("m-1"), "the in-tree controller has asked for help")
 	a.goes()
-	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
-	c.looks()
-	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
+	c.isOurs()
 	a.Eventually(func() []string { return ourNotes(&a.allRequests()[0]) }).ShouldNot(BeEmpty(), "it is adopted")
 	a.Eventually(c.finalizers).Should(ConsistOf(remedyv1.CleanupFinalizer))
 	a.turnWell(m)
@@ -164,9 +162,7 @@ func TestAdoption_PausedByUser_Waits(t *testing.T) {
 
 	c.annotate(clusterv1.PausedAnnotation, "")
 	c.looks()
-	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
-	c.looks()
-	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
+	c.isOurs()
 
 	c.annotate(clusterv1.PausedAnnotation, "by hand")
 	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
@@ -183,9 +179,7 @@ func TestAdoption_PauseRemovedThreeTimes_IsGivenUp(t *testing.T) {
 	c := a.inTreeCheck("check")
 	a.goes()
 	for range 3 {
-		a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
-		c.looks()
-		a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
+		c.isOurs()
 		c.annotate(clusterv1.PausedAnnotation, "")
 		a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(HavePrefix("False"))
 		c.looks()
