@@ -65,23 +65,20 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 }
 
 func TestRun_HelpAndVersion_Print(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}} {
-		g := NewWithT(t)
+	printed := func(args ...string) string {
 		var out bytes.Buffer
-		g.Expect(run(t.Context(), args, &out, &out)).To(Succeed())
-		g.Expect(out.String()).To(And(ContainSubstring("kubectl remedy [command]"), ContainSubstring("Exit codes: 0"),
+		NewWithT(t).Expect(run(t.Context(), args, &out, &out)).To(Succeed())
+		return out.String()
+	}
+	g := NewWithT(t)
+	for _, help := range []string{"--help", "-h", "help"} {
+		g.Expect(printed(help)).To(And(ContainSubstring("kubectl remedy [command]"), ContainSubstring("Exit codes: 0"),
 			ContainSubstring("--context"), ContainSubstring("completion"), ContainSubstring("uninstall")))
 	}
 	for _, command := range []string{"explain", "status", "history", "convert", "release", "uninstall"} {
-		g := NewWithT(t)
-		var out bytes.Buffer
-		g.Expect(run(t.Context(), []string{command, "--help"}, &out, &out)).To(Succeed())
-		g.Expect(out.String()).To(And(ContainSubstring("kubectl remedy "+command), ContainSubstring("--kubeconfig")))
+		g.Expect(printed(command, "--help")).To(And(ContainSubstring("kubectl remedy "+command), ContainSubstring("--kubeconfig")))
 	}
-	g := NewWithT(t)
-	var out bytes.Buffer
-	g.Expect(run(t.Context(), []string{"version"}, &out, &out)).To(Succeed())
-	g.Expect(out.String()).ToNot(BeEmpty())
+	g.Expect(printed("version")).ToNot(BeEmpty())
 }
 
 func TestRun_UnreachableCluster_Fails(t *testing.T) {

@@ -44,21 +44,19 @@ func statuses() []diagnose.CheckStatus {
 	return []diagnose.CheckStatus{
 		{
 			Kind: "machinehealthchecks.cluster.x-k8s.io (adopted)", Namespace: "team-a", Name: "legacy", Cluster: "prod",
-			Targets: count(5), Healthy: count(5),
-			Allowed: "True", Ready: "False", Reason: "TemplateNotFound",
+			Targets: count(5), Healthy: count(5), Allowed: "True", Ready: "False", Reason: "TemplateNotFound",
 			Message: "TemplatesResolved is False (TemplateNotFound)", Created: noon.Add(-49 * time.Hour),
 		},
 		{
 			Kind: "MachineHealthCheck", Namespace: "team-a", Name: "workers", Cluster: "prod",
-			Targets: count(25), Healthy: count(14), Unhealthy: count(11),
-			Remediating: count(0), Blocked: count(11), Mode: remedyv1.EnforceMode, Allowed: "False", Ready: "False", Reason: "TooManyUnhealthy",
+			Targets: count(25), Healthy: count(14), Unhealthy: count(11), Remediating: count(0), Blocked: count(11),
+			Mode: remedyv1.EnforceMode, Allowed: "False", Ready: "False", Reason: "TooManyUnhealthy",
 			Message: "RemediationAllowed is False (TooManyUnhealthy)", Created: noon.Add(-30 * time.Minute),
 		},
 		{
-			Kind: "NodeHealthCheck", Name: "nodes", Cluster: "team-a/prod", Targets: count(3), Healthy: count(3),
-			Unhealthy:   count(0),
-			Remediating: count(0), Blocked: count(0), Mode: remedyv1.ObserveMode, Allowed: "False", Ready: "True", Reason: "Ready",
-			Created: noon.Add(-time.Minute),
+			Kind: "NodeHealthCheck", Name: "nodes", Cluster: "team-a/prod",
+			Targets: count(3), Healthy: count(3), Unhealthy: count(0), Remediating: count(0), Blocked: count(0),
+			Mode: remedyv1.ObserveMode, Allowed: "False", Ready: "True", Reason: "Ready", Created: noon.Add(-time.Minute),
 		},
 	}
 }

@@ -178,17 +178,28 @@ func TestExplain_BothKindsSelect_ShowsTheResponsible(t *testing.T) {
 	s.Eventually(stage.Get(s, byNodes)).Should(WithTransform(s.NodeDecision("m-3"), Equal("Blocked ManagedByOtherCheck")))
 	user := userWith(s, readChecks, readSecrets, readRequests)
 	everywhere(s, readNodeChecks)
-	byMachine := "MachineHealthCheck " + s.Namespace + "/workers"
-	for _, subject := range []diagnose.Subject{machine(s, "m-3"), nodeOf(s, "m-3", "prod"), node(s, "m-3")} {
-		x, err := user.Explain(s.Ctx, subject)
-		s.Expect(err).ToNot(HaveOccurred())
+	for _, x := range expectResponsible(s, user, byNodes, machine(s, "m-3"), nodeOf(s, "m-3", "prod"), node(s, "m-3")) {
 		s.Expect(x.Machine).To(Equal(s.Namespace + "/m-3"))
-		s.Expect(x.Check).To(Equal(byMachine))
-		s.Expect(x.Evaluation.Check).To(Equal(byMachine))
-		s.Expect(x.Responsible).To(ConsistOf(
-			"NodeHealthCheck " + byNodes.Name + " selects this Machine, too, and " + byMachine + " is responsible"))
+		s.Expect(x.Evaluation.Check).To(Equal(x.Check))
 		s.Expect(x.Unread).To(BeEmpty())
 	}
+}
+
+// expectResponsible expects that the MachineHealthCheck is responsible for each of these, and not this NodeHealthCheck.
+func expectResponsible(
+	s *stage.Stage, user *diagnose.Cluster, byNodes *remedyv1.NodeHealthCheck, subjects ...diagnose.Subject,
+) (all []*diagnose.Explanation) {
+	s.T.Helper()
+	byMachine := "MachineHealthCheck " + s.Namespace + "/workers"
+	for _, subject := range subjects {
+		x, err := user.Explain(s.Ctx, subject)
+		s.Expect(err).ToNot(HaveOccurred())
+		s.Expect(x.Check).To(Equal(byMachine))
+		s.Expect(x.Responsible).To(ConsistOf(
+			"NodeHealthCheck " + byNodes.Name + " selects this Machine, too, and " + byMachine + " is responsible"))
+		all = append(all, x)
+	}
+	return all
 }
 
 // A Node of this cluster and a Machine's Node may have the same name.
@@ -229,16 +240,9 @@ func TestExplain_SelfHosted_ComparesBothKinds(t *testing.T) {
 	s.Eventually(stage.Get(s, byNodes)).Should(WithTransform(s.NodeDecision("m-3"), Equal("Blocked ManagedByOtherCheck")))
 	user := userWith(s, readChecks, readSecrets, readRequests)
 	everywhere(s, readNodeChecks, readNodes)
-	byMachine := "MachineHealthCheck " + s.Namespace + "/workers"
 	local := node(s, "m-3")
 	local.ThisCluster = true
-	for _, subject := range []diagnose.Subject{machine(s, "m-3"), node(s, "m-3"), local} {
-		x, err := user.Explain(s.Ctx, subject)
-		s.Expect(err).ToNot(HaveOccurred())
-		s.Expect(x.Check).To(Equal(byMachine))
-		s.Expect(x.Responsible).To(ConsistOf(
-			"NodeHealthCheck " + byNodes.Name + " selects this Machine, too, and " + byMachine + " is responsible"))
-	}
+	expectResponsible(s, user, byNodes, machine(s, "m-3"), node(s, "m-3"), local)
 }
 
 // A user who cannot read templates and requests gets a decision without them, and the missing permissions.
