@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -97,6 +98,17 @@ func (p *fixture) exists(api client.Client, o client.Object) bool {
 // medik8s holds a Lease that Remedy neither deletes nor reports.
 const medik8s = "node-maintenance"
 
+func checkOwner(name string, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: remedyv1.GroupVersion.String(), Kind: "NodeHealthCheck", Name: name, UID: uid}
+}
+
+// createRequest creates a request of a NodeHealthCheck.
+func (p *fixture) createRequest(api client.Client, request client.Object, check string) {
+	p.t.Helper()
+	p.createUntilEnd(api, request)
+	p.annotate(api, request, remedyv1.CheckAnnotation, "NodeHealthCheck//"+check)
+}
+
 func TestAll_NodeHealthChecks_RemovesAll(t *testing.T) {
 	p := newFixture(t)
 	p.cluster("prod", p.kubeconfig())
@@ -105,20 +117,14 @@ func TestAll_NodeHealthChecks_RemovesAll(t *testing.T) {
 	inside, outside := p.nodeCheck("inside", ""), p.nodeCheck("outside", "prod")
 	here := p.node(p.api, remedyv1.SkipRemediationAnnotation, "", remedyv1.RemediateNodeAnnotation, "", remedyv1.AttemptsAnnotation, "1")
 	there := p.node(far, remedyv1.NotBeforeAnnotation, "2026-03-14T12:00:00Z", remedyv1.TriedAnnotation, "1 any")
-	ofCheck := p.owned(remediator.Metal3, here.Name,
-		metav1.OwnerReference{APIVersion: remedyv1.GroupVersion.String(), Kind: "NodeHealthCheck", Name: inside.Name, UID: inside.UID},
-		workload.NodeOwner(here.Name, here.UID))
-	p.createUntilEnd(p.api, ofCheck)
-	p.annotate(p.api, ofCheck, remedyv1.CheckAnnotation, "NodeHealthCheck//"+inside.Name)
-	ofUnknownCheck := p.owned(remediator.Metal3, "n-1",
-		metav1.OwnerReference{APIVersion: remedyv1.GroupVersion.String(), Kind: "NodeHealthCheck", Name: "nodes", UID: "a-check"})
-	p.createUntilEnd(p.api, ofUnknownCheck)
-	p.annotate(p.api, ofUnknownCheck, remedyv1.CheckAnnotation, "NodeHealthCheck//nodes")
+	ofCheck := p.owned(remediator.Metal3, here.Name, checkOwner(inside.Name, inside.UID), workload.NodeOwner(here.Name, here.UID))
+	p.createRequest(p.api, ofCheck, inside.Name)
+	ofUnknownCheck := p.owned(remediator.Metal3, "n-1", checkOwner("nodes", "a-check"))
+	p.createRequest(p.api, ofUnknownCheck, "nodes")
 	ofNode := p.owned(remediator.FenceAgents, there.Name, workload.NodeOwner(there.Name, there.UID))
 	ofNode.SetNamespace("default")
 	ofNode.SetLabels(map[string]string{remedyv1.CheckLabel: "check-x"})
-	p.createUntilEnd(far, ofNode)
-	p.annotate(far, ofNode, remedyv1.CheckAnnotation, "NodeHealthCheck//"+outside.Name)
+	p.createRequest(far, ofNode, outside.Name)
 	removed := map[client.Object]client.Client{
 		p.lease(p.api, workload.NodeLeaseKey(here.Name), "NodeHealthCheck//"+inside.Name, before): p.api,
 		p.lease(p.api, workload.ControlPlaneLease, "NodeHealthCheck//"+inside.Name, before):       p.api,
