@@ -42,8 +42,8 @@ type fault struct {
 	happened chan Write
 }
 
-// FailAtWrite lets the next write of a tapped manager that the function selects fail, once. The channel gets the write when it has happened.
-// With a crash, Restart starts the manager again.
+// FailAtWrite lets the next write of a tapped manager that the function selects fail, once. The channel gets the write when it has
+// happened. With a crash, Restart starts the manager again.
 func (w *World) FailAtWrite(process string, mode Fault, selects func(Write) bool) (<-chan Write, error) {
 	t := w.taps[process]
 	if t == nil {
