@@ -111,13 +111,14 @@ func (r *report) String() string {
 
 // isExplained reports whether a test has failed only because of its subtests.
 func (r *report) isExplained(f *failure) bool {
-	return len(f.records) == 0 && slices.ContainsFunc(r.failures, func(other *failure) bool { return strings.HasPrefix(other.title, f.title+"/") })
+	isSubtest := func(other *failure) bool { return strings.HasPrefix(other.title, f.title+"/") }
+	return len(f.records) == 0 && slices.ContainsFunc(r.failures, isSubtest)
 }
 
 // lines is the title and the last records.
 func (f *failure) lines(limit int) []string {
-	lines := []string{f.title}
 	records := f.records[max(0, len(f.records)-lastRecords):]
+	lines := append(make([]string, 0, limit), f.title)
 	for i, one := range records {
 		lines = append(lines, shortened(one, (limit-len(lines))/(len(records)-i))...)
 	}
