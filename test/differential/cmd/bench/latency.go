@@ -18,7 +18,7 @@ func benchmarkFloor(ctx context.Context, b *bench, _ *system) {
 	f := b.fleet(ctx, twenty)
 	o := must(f.observe(ctx))
 	defer o.stop()
-	var delays []float64
+	delays := make([]float64, 0, len(f.members))
 	for _, m := range f.members {
 		began := time.Now()
 		succeed(f.markByHand(ctx, m))
@@ -69,7 +69,7 @@ func benchmarkLatency(ctx context.Context, b *bench, s *system) {
 		lost = append(lost, c.members[k*c.targets])
 	}
 	succeed(o.verify(o.marked, lost, time.Time{}, len(lost)))
-	var delays []float64
+	delays := make([]float64, 0, c.shape.checks)
 	for k := range c.shape.checks {
 		delays = append(delays, milliseconds(seen[c.members[k*c.targets].machine].Sub(began[k])))
 	}
@@ -114,7 +114,7 @@ func deadlines(ctx context.Context, b *bench, s *system, heartbeats int) {
 		defer stop()
 	}
 	seen := must(o.until(ctx, o.unhealthy, len(c.members), 2*time.Minute))
-	var late []float64
+	late := make([]float64, 0, len(due))
 	early := 0
 	for name, at := range due {
 		late = append(late, milliseconds(seen[name].Sub(at)))
