@@ -160,7 +160,7 @@ func (l laterClaims) Claims(context.Context, *Check, time.Time, bool) ForeignCla
 	return ForeignClaims{Again: time.Time(l)}
 }
 
-// A preflight check reads the claims of another project, and they are read again when it says so: they are not watched.
+// A preflight check reads the claims of another project, and they are read again at the time that it returns: they are not watched.
 func TestPreflight_ClaimsOfOthers_AreReadAgain(t *testing.T) {
 	g := NewWithT(t)
 	again := time.Unix(60, 0)

@@ -48,7 +48,7 @@ func (c *ControlPlane) install(options envtest.CRDInstallOptions) error {
 }
 
 // backdate sets the time since when definitions are established to an hour ago. The API server answers each creation of an object two
-// seconds late while its definition is younger than that, because other API servers may not know the definition yet. Here are no others.
+// seconds late while its definition is younger than that, because other API servers may not serve it yet. Here are no others.
 func (c *ControlPlane) backdate(crds []*apiextensionsv1.CustomResourceDefinition) error {
 	scheme := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(scheme); err != nil {

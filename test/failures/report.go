@@ -102,7 +102,7 @@ func (r *report) String() string {
 			lines = append(lines, fmt.Sprintf("=== and %d more", len(shown)-i))
 			break
 		}
-		// What the first ones do not need is for the others. The first messages say more than all names.
+		// What the first ones do not need is for the others. The first messages help more than all names.
 		share := max(fewLines, (left-1)/(len(shown)-i))
 		lines = append(lines, f.lines(min(left-1, share))...)
 	}

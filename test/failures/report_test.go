@@ -37,7 +37,7 @@ func TestReport_TestsFailed_RepeatsTheirMessages(t *testing.T) {
 === NAME  TestB/sub
     b_test.go:4: 
         Expected
-            <string>: sick
+            <string>: unhealthy
 world: 3.1 s: what another program prints
 === NAME  TestA
 --- PASS: TestA (0.10s)
@@ -48,7 +48,7 @@ world: 3.1 s: what another program prints
 --- FAIL: TestB/sub
     b_test.go:4: 
         Expected
-            <string>: sick
+            <string>: unhealthy
 `},
 		"without -v, a test that only has subtests has no message": {`--- FAIL: TestA (0.10s)
     --- FAIL: TestA/sub (0.00s)

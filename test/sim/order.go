@@ -23,7 +23,7 @@ type order struct {
 	// readAt is when the last live read began; acted: something was done since.
 	readAt time.Duration
 	acted  bool
-	// changes are all changes of the world that this reconcile knows of: those before its last preflight check, and its own.
+	// changes are all changes of the world that this reconcile has seen: those before its last preflight check, and its own.
 	changes int
 }
 

@@ -20,7 +20,7 @@ import (
 // Environment is an API server that starts when a test needs it. Until then only its methods Start and Use work.
 type Environment struct {
 	*controlplane.ControlPlane
-	// API is a client that may do everything. It knows the kinds of Scheme.
+	// API is a client that may do everything. It serves the kinds of Scheme.
 	API client.Client
 
 	steps []Step
