@@ -304,7 +304,10 @@ func TestLease_BlockedBetweenSteps_IsReleased(t *testing.T) {
 	for _, test := range []struct {
 		look PreflightCheck
 		want []Write
-	}{{PreflightCheck{Verdict: well}, []Write{RemoveConfirmation, ReleaseLease}}, {PreflightCheck{Paused: true}, nil}, {PreflightCheck{Failed: true}, nil}} {
+	}{
+		{PreflightCheck{Verdict: well}, []Write{RemoveConfirmation, ReleaseLease}},
+		{PreflightCheck{Late: true}, []Write{RemoveConfirmation}}, {PreflightCheck{Paused: true}, nil}, {PreflightCheck{Failed: true}, nil},
+	} {
 		x := usual(confirmed, ours(ago(-time.Minute)))
 		t1, plan := &x.situation.Targets[0], x.plan()
 		held := Confirm(&plan, t1, &plan.Decisions[0], &x.verdicts[0], &test.look, noon)

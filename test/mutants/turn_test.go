@@ -101,7 +101,7 @@ var turnsAndNotes = []mutant{
 	r("writes.go", "appendIf(writes, first && holds, AcquireLease)", "writes", written),
 	r("cleanup.go", "t.CoveredBy == \"\" || t.CoveredElsewhere", "t.CoveredBy == \"\"", "TestCoveredElsewhere_Records_AreRemoved"),
 	r("plan.go", "p.wakeAt(p.s.Check.ReconnectingUntil)", "", "TestStorm_Reconnecting_WakesAfterGracePeriod"),
-	r("preflight.go", "time.Time{}, d.DropConfirmation", "time.Time{}, false", "TestLease_BlockedBetweenSteps_IsReleased"),
+	r("preflight.go", "\t\th.DropConfirmation = d.DropConfirmation\n", "", "TestLease_BlockedBetweenSteps_IsReleased"),
 	r("preflight.go", "if result.Paused || result.Failed || result.Changed || result.Late {", "if result.Paused || result.Changed || result.Late {", "TestPreflight_OnlyAnnotations_ArePausedToo"),
 	r("preflight.go", "if t.Request == nil && !result.Paused && !result.Failed {", "if false {", "TestLease_BlockedBetweenSteps_IsReleased"),
 	r("preflight.go", "if t.Request == nil && !result.Paused && !result.Failed {", "if t.Request == nil && !result.Failed {", "TestLease_BlockedBetweenSteps_IsReleased"),
