@@ -100,8 +100,9 @@ func TestConditions_WriteFailsForOneMachine_OthersAreWritten(t *testing.T) {
 	// No remediation starts: if a remediation failed, Remedy would not write the conditions of that Machine.
 	s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"test"} })
 	var fixed atomic.Bool
+	status := "/machines/" + unwritable.Name + "/status"
 	startThrough(s, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/machines/"+unwritable.Name+"/status") && !fixed.Load() {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, status) && !fixed.Load() {
 			s.Clock.Step(10 * time.Second)
 			return nil, errors.New("failed calling webhook: context deadline exceeded")
 		}
