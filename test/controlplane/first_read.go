@@ -22,8 +22,8 @@ func repeatFirstReads(config *rest.Config) *rest.Config {
 	return config
 }
 
-// How often and how long a read is repeated.
-const firstReadInterval, firstReadLimit = 20 * time.Millisecond, 10 * time.Second
+// How often and how long a read is repeated. A cache that is not filled by then never will be, as when a conversion webhook is down.
+const firstReadInterval, firstReadLimit = 20 * time.Millisecond, 300 * time.Millisecond
 
 // RoundTrip implements http.RoundTripper.
 func (f firstReads) RoundTrip(request *http.Request) (*http.Response, error) {
