@@ -306,7 +306,9 @@ func TestLease_BlockedBetweenSteps_IsReleased(t *testing.T) {
 		want []Write
 	}{
 		{PreflightCheck{Verdict: well}, []Write{RemoveConfirmation, ReleaseLease}},
-		{PreflightCheck{Late: true}, []Write{RemoveConfirmation}}, {PreflightCheck{Paused: true}, nil}, {PreflightCheck{Failed: true}, nil},
+		{PreflightCheck{Late: true}, []Write{RemoveConfirmation}},
+		{PreflightCheck{Paused: true}, nil},
+		{PreflightCheck{Failed: true}, nil},
 	} {
 		x := usual(confirmed, ours(ago(-time.Minute)))
 		t1, plan := &x.situation.Targets[0], x.plan()
