@@ -49,9 +49,7 @@ func NewCluster(name string, config *rest.Config) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = requestTimeout
 	// The default of five requests a second is too slow for a cluster with a hundred kinds.
-	if config.QPS == 0 {
-		config.QPS, config.Burst = 50, 100
-	}
+	config.QPS, config.Burst = 50, 100
 	// Every kind is listed, deprecated ones too.
 	config.WarningHandler = rest.NoWarnings{}
 	known := runtime.NewScheme()
