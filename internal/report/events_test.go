@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
@@ -130,4 +131,20 @@ func TestCompare_StartedTwiceUnread_IsOneForEachMachine(t *testing.T) {
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, starts)).To(BeEmpty())
 	s.created = noon
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, starts)).To(ConsistOf(HaveField("Event.Reason", "Replaced")))
+}
+
+// A Node is deleted and joins again within a second after its remediation has started. Its request, which was read, is withdrawn then.
+func TestCompare_NodeReturnsAfterStart_EndsWithRequest(t *testing.T) {
+	g, step := NewWithT(t), remediation.StepID{Template: "t"}
+	memory, node := &Memory{}, health.Target{Name: "n"}
+	compare := func(d remediation.Decision, orphans ...remediation.Orphan) []EndedRemediation {
+		e := passOver(node, health.Verdict{Kind: health.Unhealthy}, remediation.Target{Name: "n"}, &remediation.Policy{}, d)
+		e.Situation.Orphans = orphans
+		_, _, ended := memory.Compare(e, noon)
+		return ended
+	}
+	g.Expect(compare(remediation.Decision{Action: remediation.StartRequest, InFlight: true, Step: step, Attempt: 1})).To(BeEmpty())
+	orphan := remediation.Orphan{Name: "n", Gone: true, Request: &remediation.Request{Step: step, Attempt: 1, Started: noon}}
+	g.Expect(compare(remediation.Decision{}, orphan)).To(BeEmpty())
+	g.Expect(compare(remediation.Decision{})).To(ConsistOf(HaveField("Outcome", remedyv1.ReplacedOutcome)))
 }

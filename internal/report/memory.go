@@ -213,11 +213,11 @@ func (m *Memory) follow(
 			r.started, r.read = before.started, before.read
 		}
 		r.why = before.why
-	case existed && !exists && unconfirmed(&evaluation.Planned.Decisions[i], &evaluation.Situation.Targets[i], &before, now):
-		m.remediations[name] = before
-		return nil
 	case existed && !exists && before.isOf(orphan):
 		m.remediations[name] = before.orphaned(orphan)
+		return nil
+	case existed && !exists && unconfirmed(&evaluation.Planned.Decisions[i], &evaluation.Situation.Targets[i], &before, now):
+		m.remediations[name] = before
 		return nil
 	}
 	if exists {
@@ -337,6 +337,9 @@ func (r remediationInProgress) orphaned(orphan *remediation.Orphan) remediationI
 		why = explain.Replaced
 	}
 	r.why = cmp.Or(r.why, why)
+	if !r.byOwner {
+		r.started, r.read = orphan.Request.Started, true
+	}
 	return r
 }
 
