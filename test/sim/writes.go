@@ -364,6 +364,8 @@ func (r *run) writeRequest(target string, seen *remediation.Request, write remed
 		case remediation.WriteRecovery:
 			if live.HealthySince = d.HealthySince; w.log != nil {
 				w.log.healthyRecorded[live.Serial] = w.Now
+				// A reconcile that crashes before it reports has seen who is well, too.
+				w.noteHealth(r, false)
 			}
 		case remediation.StopRemediator:
 			live.TimedOut = true
