@@ -220,7 +220,9 @@ func (w *World) editCheck(c *Check) {
 		}
 	case 5:
 		c.Generation++
-		c.Policy.Observe = !c.Policy.Observe && w.rarely(3)
+		if c.Policy.Observe = !c.Policy.Observe && w.rarely(3); c.Policy.Observe {
+			w.forgetPlaces(c)
+		}
 	case 6:
 		c.Generation++
 		c.WorkersOnly = !c.WorkersOnly
@@ -249,7 +251,7 @@ func (w *World) removeCheck(c *Check) {
 	w.forgetPlaces(c)
 }
 
-// forgetPlaces: without a limit no check has to remember.
+// forgetPlaces: a check that has no limit, or observes, does not remember.
 func (w *World) forgetPlaces(c *Check) {
 	w.replaced = slices.DeleteFunc(w.replaced, func(r replaced) bool { return r.check == c.Name })
 	for _, m := range w.API.Machines {

@@ -40,6 +40,8 @@ type World struct {
 	uids  int
 	// moments number everything that happens, changes what caches show later, of which so many were delivered.
 	moments, changes, delivered int
+	// releasedByOld: the last finalizer was removed by an old leader.
+	releasedByOld bool
 	// busy is how many passes are under way.
 	busy int
 	// moves is how often everything was moved to another management cluster.

@@ -124,6 +124,7 @@ func (r *run) landCheck(plan *remediation.Planned, write remediation.CheckWrite)
 		if r.w.leaves(live.Name) {
 			return nil
 		}
+		r.w.releasedByOld = r.old
 		if live.Finalizer = false; r.w.API.Turn.Holder == live.Name && !r.view.monitorsMember(r.check) {
 			r.w.expires = r.w.API.Turn.Version
 		}
@@ -293,8 +294,8 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 	}
 	switch write { //nolint:exhaustive // the others are written elsewhere
 	case remediation.SetMarkedBy:
-		// An old leader that has looked, and signs after the new one has taken the finalizer away: only leader election stands against that.
-		if c := w.API.Checks[r.name]; r.old && w.log != nil && (c == nil || !c.Finalizer) {
+		// One leader removes the finalizer, and the other sets the annotation after it has read the check: only leader election prevents that.
+		if c := w.API.Checks[r.name]; (r.old || w.releasedByOld) && w.log != nil && (c == nil || !c.Finalizer) {
 			return errConflict
 		}
 		m.Author = r.name
@@ -320,7 +321,7 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 		if m.MarkedSince.Equal(m.AskedOwnerAt) && (m.DeletingSince.IsZero() || m.Owner == Waiting) {
 			m.Owner = ""
 		}
-		m.Author, m.AskedOwnerAt, m.Unhealthy, m.Healthy = "", time.Time{}, false, false
+		m.Author, m.AskedOwnerAt, m.Unhealthy, m.Healthy, m.Counted = "", time.Time{}, false, false, false
 	}
 	return nil
 }
