@@ -67,7 +67,7 @@ func (w *World) FollowOwners() {
 			t.end(remedyv1.RecoveredOutcome)
 			// While the infrastructure is not ready, a Machine is reported as healthy without having recovered. In the first minute, the cache may lack
 			// the start, and what the manager has read may not be the end.
-			if w.API.NoInfrastructure || w.Now.Before(t.started.Add(time.Minute)) {
+			if w.API.NoInfrastructure || w.API.InfrastructureSince.After(t.started) || w.Now.Before(t.started.Add(time.Minute)) {
 				t.end(remedyv1.WithdrawnOutcome)
 			}
 		case m.Owner == "" || !m.Unhealthy || m.Author != t.check || m.Orphan:
