@@ -99,16 +99,6 @@ func (s *Stage) CreateNodeCheck(name string, changes ...func(*remedyv1.NodeHealt
 	return c
 }
 
-// deleteNodeChecks deletes the NodeHealthChecks of the stage, which are in no namespace.
-func (s *Stage) deleteNodeChecks() {
-	for _, c := range s.NodeChecks() {
-		if len(c.Finalizers) > 0 {
-			s.Change(&c, func() { c.Finalizers = nil })
-		}
-		s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, &c))).To(Succeed())
-	}
-}
-
 // CreateNodeTemplate creates a template and returns the reference of a NodeHealthCheck to it.
 func (s *Stage) CreateNodeTemplate(kind remediator.Kind, name string) *remedyv1.NodeTemplateReference {
 	s.T.Helper()

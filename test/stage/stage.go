@@ -76,7 +76,7 @@ func New(t testing.TB, changes ...func(*Stage)) *Stage {
 	}
 	s.CreateCluster("prod")
 	t.Cleanup(func() {
-		defer s.deleteNodeChecks()
+		defer s.deleteObjects()
 		s.inspect()
 	})
 	return s
