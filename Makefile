@@ -60,7 +60,7 @@ ifeq ($(RACE),)
 	cd test/differential && go test -timeout 30m -run '^TestSwitches_Random_OneControllerActsOnEachMachine$$' .
 else
 	$(SHARED) env REMEDY_ATTACKS="$(ATTACKS)" go test -timeout 30m $$(go list ./... | grep -vxF -e "$$($(RACED))" | grep -v /test/sim$$)
-	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test -race -parallel 4 -count=1 -timeout 60m $$($(RACED))
+	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test -race -parallel 6 -count=1 -timeout 60m $$($(RACED))
 endif
 	cd test/packaging && go test -timeout 30m ./...
 	@cat "$(ATTACKS)" 2>/dev/null || echo "nothing changed since the attacks were performed: 'make attacks' repeats them"
