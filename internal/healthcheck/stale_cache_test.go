@@ -94,18 +94,20 @@ func TestRejectedWrite_NoOtherEvent_IsRetried(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
 			s.Record()
-			m := s.CreateUnhealthyMachine("m-1")
+			m := s.CreateMachine("m-1")
 			check := s.CreateCheck("workers", stage.ByNewTemplate(s))
 			process := faults.Start(s.Ctx)
-			rejected := make([]<-chan faults.Write, 3)
-			for n := range rejected {
-				var err error
-				rejected[n], err = process.FailWriteOf(isWrite, n+1, faults.Refuse)
-				s.Expect(err).ToNot(HaveOccurred())
-			}
 			c, err := s.StartAs(process, s.User())
 			s.Expect(err).ToNot(HaveOccurred())
 			t.Cleanup(c.StopIdle)
+			// The first reads of a new instance would be other events.
+			c.WaitIdle()
+			rejected := make([]<-chan faults.Write, 5)
+			for n := range rejected {
+				rejected[n], err = process.FailWriteOf(isWrite, n+1, faults.Refuse)
+				s.Expect(err).ToNot(HaveOccurred())
+			}
+			s.FailNode("m-1")
 			s.Eventually(rejected[0]).Should(Receive())
 			for n, retry := range rejected[1:] {
 				s.Eventually(retry, stage.OutcomeTimeout).Should(Receive(), "attempt %d", n+2)
