@@ -112,7 +112,7 @@ LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func 
 SUITES := proof-long proof-mutants proof-differential proof-sim $(if $(FULL),proof-draws)
 
 .PHONY: proof
-proof: controlplane ## The long arguments: crashes, crowds, simulated histories, mutants, the comparison with Cluster API. FULL=1 is deeper and takes an hour. 27 / 30 min.
+proof: controlplane ## The long arguments: crashes, crowds, simulated histories, mutants, the comparison with Cluster API. FULL=1 is deeper and takes an hour. 7 / 12 min.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target $(SUITES)
 
 .PHONY: proof-sim proof-mutants proof-differential proof-draws proof-long
@@ -143,7 +143,7 @@ profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/
 SCENARIOS ?=
 # GOGC: the processes spend less time on garbage collection, and need more memory.
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. One scenario for each capability, and a third of the others by the commit's hash: E2E_PART=0, 1 or 2 chooses another third, SCENARIOS=regexp selects by name, FULL=1 runs all and breaks 20 clusters at once instead of 5. 6 / 15 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. One scenario for each capability, and a third of the others by the commit's hash: E2E_PART=0, 1 or 2 chooses another third, SCENARIOS=regexp selects by name, FULL=1 runs all and breaks 20 clusters at once instead of 5. 5 / 15 min
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && GOGC=200 E2E_PART=$(E2E_PART) REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" \
 	  go test -count=1 -timeout 60m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') .
