@@ -338,6 +338,7 @@ func (r remediationInProgress) orphaned(orphan *remediation.Orphan) remediationI
 	}
 	r.why = cmp.Or(r.why, why)
 	if !r.byOwner {
+		// It has been read now, so it ends as soon as it is missing.
 		r.started, r.read = orphan.Request.Started, true
 	}
 	return r
