@@ -65,8 +65,8 @@ func (w *World) FollowOwners() {
 		case !m.Unhealthy && m.Healthy:
 			t.over = m.Owner == ""
 			t.end(remedyv1.RecoveredOutcome)
-			// While the infrastructure is not ready, a Machine is reported as healthy without having recovered. In the first minute, the cache may lack
-			// the start, and what the manager has read may not be the end.
+			// While the infrastructure is not ready, a Machine is reported as healthy without having recovered; that may be written later. In the first
+			// minute, the cache may lack the start, and what the manager has read may not be the end.
 			if w.API.NoInfrastructure || w.API.InfrastructureSince.After(t.started) || w.Now.Before(t.started.Add(time.Minute)) {
 				t.end(remedyv1.WithdrawnOutcome)
 			}
