@@ -22,6 +22,16 @@ const (
 	AdoptedCondition = "Adopted"
 )
 
+// Conditions of a remediation request, which its remediator sets.
+const (
+	// ProcessingCondition is True while the remediator works.
+	ProcessingCondition = "Processing"
+	// SucceededCondition is True if the remediation has succeeded, and False if it has failed.
+	SucceededCondition = "Succeeded"
+	// PermanentNodeDeletionExpectedCondition is True if the remediator deletes the Node, and another one replaces it.
+	PermanentNodeDeletionExpectedCondition = "PermanentNodeDeletionExpected"
+)
+
 // Reasons of Ready.
 const (
 	// ReadyReason: the check works.
@@ -34,8 +44,12 @@ const (
 	OwnerNotActingReason = "OwnerNotActing"
 	// RequestFailedReason: the request for a target could not be created.
 	RequestFailedReason = "RequestFailed"
+	// RemediatorNotActingReason: a remediator has written nothing to a request in time.
+	RemediatorNotActingReason = "RemediatorNotActing"
 	// PreviousStepNotReleasedReason: a finalizer blocks the deletion of a request.
 	PreviousStepNotReleasedReason = "PreviousStepNotReleased"
+	// RequestsDeletedReason: other clients delete the requests for a target before it is healthy.
+	RequestsDeletedReason = "RequestsDeleted"
 	// RecoveryNotConfirmedReason: a person has to confirm that a target is healthy again.
 	RecoveryNotConfirmedReason = "RecoveryNotConfirmed"
 	// CleaningUpReason: the check is being deleted, and waits for its cleanup. Ready is Unknown, or False if requests cannot be listed.
@@ -58,6 +72,8 @@ const (
 	LimitIsZeroReason = "LimitIsZero"
 	// StormReason: too many targets were unhealthy, and the cool-down is not over.
 	StormReason = "Storm"
+	// ClockSkewReason: the clocks of the manager and of the API server differ.
+	ClockSkewReason = "ClockSkew"
 	// PauseRequestedReason: pauseRequests block new remediations.
 	PauseRequestedReason = "PauseRequested"
 	// ObserveModeReason: the check, or the manager, only observes.

@@ -83,8 +83,8 @@ type Pace struct {
 
 // Backoff is the delay after failed remediations.
 //
-// +kubebuilder:validation:XValidation:rule="duration(self.initial) >= duration('1s')",message="initial must be at least 1s, such as 1m",fieldPath=".initial"
-// +kubebuilder:validation:XValidation:rule="duration(self.initial) <= duration(self.limit)",message="limit must not be shorter than initial, such as 10m",fieldPath=".limit"
+// +kubebuilder:validation:XValidation:rule="type(self.initial) != string || duration(self.initial) >= duration('1s')",message="initial must be at least 1s, such as 1m",fieldPath=".initial"
+// +kubebuilder:validation:XValidation:rule="type(self.initial) != string || type(self.limit) != string || duration(self.initial) <= duration(self.limit)",message="limit must not be shorter than initial, such as 10m",fieldPath=".limit"
 type Backoff struct {
 	// type sets how the delay grows. The default is Exponential: it doubles with each failure in a row.
 	// +optional

@@ -9,7 +9,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.selector.matchLabels) || !('cluster.x-k8s.io/cluster-name' in self.selector.matchLabels) || self.selector.matchLabels['cluster.x-k8s.io/cluster-name'] == self.clusterName",message="selector names another Cluster than clusterName: leave cluster.x-k8s.io/cluster-name out of the selector"
 // +kubebuilder:validation:XValidation:rule="!(has(self.remediationTemplate) && has(self.escalatingRemediations))",message="remediationTemplate and escalatingRemediations exclude each other: make the template the first step"
-// +kubebuilder:validation:XValidation:rule="duration(self.healthyDelay) == duration('0s') || has(self.remediationTemplate) || (has(self.escalatingRemediations) && self.escalatingRemediations.exists(step, has(step.remediationTemplate)))",message="healthyDelay needs a template: a Machine that its owner replaces does not recover",fieldPath=".healthyDelay"
+// +kubebuilder:validation:XValidation:rule="type(self.healthyDelay) != string || duration(self.healthyDelay) == duration('0s') || has(self.remediationTemplate) || (has(self.escalatingRemediations) && self.escalatingRemediations.exists(step, has(step.remediationTemplate)))",message="healthyDelay needs a template: a Machine that its owner replaces does not recover",fieldPath=".healthyDelay"
 // +kubebuilder:validation:XValidation:rule="self.recovery == 'Automatic' || has(self.remediationTemplate) || (has(self.escalatingRemediations) && self.escalatingRemediations.exists(step, has(step.remediationTemplate)))",message="recovery: Confirmed needs a template: a Machine that its owner replaces does not recover",fieldPath=".recovery"
 type MachineHealthCheckSpec struct {
 	// clusterName is the Cluster whose Machines are monitored. It cannot be changed.
@@ -44,7 +44,7 @@ type MachineHealthCheckSpec struct {
 	// nodeStartupTimeout is how long a Machine can take until its Node has joined the cluster. The default is 10m. With 0s there is no limit.
 	// +optional
 	// +kubebuilder:default="10m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('30s')",message="must be at least 30s, or 0s for no limit"
+	// +kubebuilder:validation:XValidation:rule="type(self) != string || duration(self) == duration('0s') || duration(self) >= duration('30s')",message="must be at least 30s, or 0s for no limit"
 	NodeStartupTimeout *Duration `json:"nodeStartupTimeout,omitempty"`
 
 	// nodeGoneTimeout is how long a Node can be missing before its Machine is unhealthy. The default is 0s, at once.
@@ -125,7 +125,7 @@ type MachineEscalationStep struct {
 
 	// timeout is how long this step can take. Then the next one begins.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m: a remediator needs time to act"
+	// +kubebuilder:validation:XValidation:rule="type(self) != string || duration(self) >= duration('1m')",message="must be at least 1m: a remediator needs time to act"
 	Timeout *Duration `json:"timeout,omitempty"`
 }
 

@@ -99,7 +99,7 @@ type NodeEscalationStep struct {
 
 	// timeout is how long this step can take. Then the next one begins.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m: a remediator needs time to act"
+	// +kubebuilder:validation:XValidation:rule="type(self) != string || duration(self) >= duration('1m')",message="must be at least 1m: a remediator needs time to act"
 	Timeout Duration `json:"timeout"`
 }
 

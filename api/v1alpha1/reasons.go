@@ -49,6 +49,10 @@ const (
 	BlockedStorm BlockedReason = "Storm"
 	// BlockedClusterUnreachable is a cluster that cannot be read.
 	BlockedClusterUnreachable BlockedReason = "ClusterUnreachable"
+	// BlockedClockSkew is a manager whose clock differs from that of the API server.
+	BlockedClockSkew BlockedReason = "ClockSkew"
+	// BlockedReconnectGracePeriod is a cluster that can be read again, or a manager that has started, so Nodes get time to report their status.
+	BlockedReconnectGracePeriod BlockedReason = "ReconnectGracePeriod"
 	// BlockedClusterNotFound is a Cluster that does not exist.
 	BlockedClusterNotFound BlockedReason = "ClusterNotFound"
 	// BlockedClusterDeleting is a Cluster that is being deleted, and its Machines with it.
@@ -81,6 +85,8 @@ const (
 	BlockedOwnerRefuses BlockedReason = "OwnerRefuses"
 	// BlockedOwnerNotActing is a Machine that its owner has not remediated in time.
 	BlockedOwnerNotActing BlockedReason = "OwnerNotActing"
+	// BlockedNoMachine is a Node without the Machine that the remediator needs.
+	BlockedNoMachine BlockedReason = "NoMachine"
 	// BlockedNoRemediatingOwner is a Machine without an owner that could remediate it.
 	BlockedNoRemediatingOwner BlockedReason = "NoRemediatingOwner"
 	// BlockedTemplateNotResolved is a template from which no request can be created; the condition TemplatesResolved has the cause.

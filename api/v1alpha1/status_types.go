@@ -39,7 +39,7 @@ type CheckStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Remediating *int32 `json:"remediating,omitempty"`
 
-	// blocked is the number of unhealthy targets whose remediation is blocked; unhealthyTargets has the reasons.
+	// blocked is the number of targets whose remediation is blocked, or cannot end; unhealthyTargets has the reasons.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Blocked *int32 `json:"blocked,omitempty"`

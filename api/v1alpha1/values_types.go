@@ -5,11 +5,14 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+// The schema of Duration accepts a number, so that a rule explains what is wrong with it.
+
 // Duration is a length of time with a unit, such as 0s, 300s, 5m or 1h30m, of at most a year. A number without a unit is rejected: 0 is 0s.
 //
-// +kubebuilder:validation:Type=string
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:MaxLength=20
-// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+)$') && duration(self) <= duration('8760h')",message="must be a duration such as 300s, 5m or 1h30m, of at most 8760h (a year)"
+// +kubebuilder:validation:XValidation:rule="type(self) == string && self.matches('^(0|([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+)$') && duration(self) <= duration('8760h')",message="must be a duration such as 300s, 5m or 1h30m, of at most 8760h (a year)"
 type Duration struct {
 	metav1.Duration `json:"-"`
 }

@@ -160,14 +160,11 @@ func TestRelease_CleanupFails_IsReported(t *testing.T) { //nolint:paralleltest /
 			c.NeverIdle = true
 			s.Revoke(kind)
 			s.Annotate(check, remedyv1.AdoptAnnotation, "")
-			s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(And(
-				WithTransform(
-					stage.PausedAnnotation,
-					BeEmpty(),
-				),
-				WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), Equal("False "+remedyv1.NotCleanedUpReason)),
-			), "the check is released and reports NotCleanedUp")
+			s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(WithTransform(stage.PausedAnnotation, BeEmpty()), "the pause is removed")
 			s.Expect(stage.Get(s, check)().Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer), "the finalizer stays until the cleanup is complete")
+			s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(
+				WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), Equal("False "+remedyv1.NotCleanedUpReason)),
+				"the check reports NotCleanedUp")
 			s.Expect(s.Request(remediator.Metal3, "m-2")()).
 				To(WithTransform(remedyAnnotations, BeEmpty()), "requests of this kind can be read and are released")
 			end(s, c, kind, check)

@@ -52,11 +52,11 @@ func TestOutage_Requests_Stay(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithProxy)
 			createNodes(s)
-			check := s.CreateNodeCheck("workers", metal3(s))
+			check := s.CreateNodeCheck("workers", rebooting(s))
 			first, err := s.StartAs(faults.Start(s.Ctx), s.User())
 			s.Expect(err).ToNot(HaveOccurred())
 			t.Cleanup(first.Stop)
-			s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
+			s.WaitRequest(remediator.Example, s.NodeName("n-3"))
 			s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveLen(1)))
 			if restarts {
 				first.StopIdle()
@@ -70,7 +70,7 @@ func TestOutage_Requests_Stay(t *testing.T) {
 			s.Expect(check.Status.ObservedNodes).To(HaveValue(BeNumerically(">=", 1)))
 			s.Expect(check.Status.Limit).To(HaveValue(HaveField("MaxUnhealthy", BeEquivalentTo(1))))
 			s.Expect(check.Status.InFlightRemediations).To(HaveLen(1))
-			request := s.NodeRequest(remediator.Metal3, "n-3")()
+			request := s.NodeRequest(remediator.Example, "n-3")()
 			s.Expect(request.GetDeletionTimestamp()).To(BeNil())
 			s.Expect(request.GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation))
 		})
@@ -82,13 +82,13 @@ func TestCluster_IsDeleted_CheckCleansUp(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	createNodes(s)
-	check := s.CreateNodeCheck("workers", metal3(s))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	c := s.Start()
 	// The connection to the Cluster ends with it.
 	c.NeverIdle = true
-	s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
+	s.WaitRequest(remediator.Example, s.NodeName("n-3"))
 	s.Expect(s.Admin.Delete(s.Ctx, s.Cluster)).To(Succeed())
-	s.Eventually(s.NodeRequest(remediator.Metal3, "n-3")).Should(BeNil())
+	s.Eventually(s.NodeRequest(remediator.Example, "n-3")).Should(BeNil())
 	s.Eventually(stage.Get(s, check)).Should(And(
 		HaveField("Finalizers", BeEmpty()),
 		WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.ReadyCondition)), Equal("False ClusterNotFound"))))
@@ -202,7 +202,7 @@ func TestCluster_InfrastructureNotReady_NodesAreRemediated(t *testing.T) {
 		}
 	})
 	createNodes(s)
-	s.CreateNodeCheck("workers", metal3(s))
+	s.CreateNodeCheck("workers", rebooting(s))
 	s.Start()
-	s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
+	s.WaitRequest(remediator.Example, s.NodeName("n-3"))
 }

@@ -25,9 +25,9 @@ func TestResponsible_MachineAppearsLater_TakesOverAfterTheRequest(t *testing.T) 
 	ownNodes(s, "m-1", "m-2")
 	s.CreateUnhealthyNode("n-3")
 	machines := s.CreateCheck("workers")
-	check := s.CreateNodeCheck("workers", metal3(s))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	c := s.Start()
-	s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
+	s.WaitRequest(remediator.Example, s.NodeName("n-3"))
 	// Other checks read from the status which Nodes a check remediates.
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveKey(s.NodeName("n-3"))))
 	later := s.CreateMachineWithoutNode("m-3", nil)
@@ -38,12 +38,12 @@ func TestResponsible_MachineAppearsLater_TakesOverAfterTheRequest(t *testing.T) 
 	s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)["m-3"]).To(BeEmpty())
 
 	s.SetReady("n-3", corev1.ConditionTrue, 0)
-	s.Eventually(func() int { return len(s.Requests(remediator.Metal3)) }).Should(BeZero())
+	s.Eventually(func() int { return len(s.Requests(remediator.Example)) }).Should(BeZero())
 	c.WaitIdle()
 	s.FailNode("n-3")
 	s.Eventually(stage.Get(s, machines)).Should(WithTransform(stage.Decision("m-3"), Equal("Remediating ")))
 	decided(s, check, "n-3", Equal("Blocked ManagedByOtherCheck"))
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	s.Expect(s.Requests(remediator.Example)).To(BeEmpty())
 }
 
 // Cluster API's controller reconciles an in-tree check that is not adopted. It is responsible for its Machines as one of Remedy is.
@@ -55,17 +55,17 @@ func TestResponsible_InTreeCheckNotAdopted_ComesFirst(t *testing.T) {
 	}
 	ownNodes(s, "m-1", "m-2", "m-3")
 	inTree := s.CreateInTreeCheck("in-tree")
-	check := s.CreateNodeCheck("workers", metal3(s))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	c := s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
 	s.FailNode("m-3")
 	decided(s, check, "m-3", Equal("Blocked ManagedByOtherCheck"))
 	s.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.SelectorsDisjointCondition))(check)).To(ContainSubstring("in-tree"))
 	c.WaitIdle()
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	s.Expect(s.Requests(remediator.Example)).To(BeEmpty())
 
 	s.Expect(s.Admin.Delete(s.Ctx, inTree)).To(Succeed())
-	s.WaitRequest(remediator.Metal3, s.NodeName("m-3"))
+	s.WaitRequest(remediator.Example, s.NodeName("m-3"))
 }
 
 // In a management cluster that manages itself, a check without a Cluster and one with its Cluster are about the same Nodes.

@@ -45,7 +45,7 @@ func forEachLocation(t *testing.T, test func(l *location)) {
 		"workload cluster": func(t *testing.T) *location {
 			t.Helper()
 			s := stage.New(t, stage.WithClock)
-			return &location{Stage: s, kind: remediator.Metal3, change: metal3, ofNodes: s.Workload, ofRequests: s.Admin}
+			return &location{Stage: s, kind: remediator.Example, change: rebooting, ofNodes: s.Workload, ofRequests: s.Admin}
 		},
 		"workload cluster, requests next to the Nodes": func(t *testing.T) *location {
 			t.Helper()
@@ -244,11 +244,44 @@ func TestNodeLease_Unreadable_Blocks(t *testing.T) {
 	s := stage.New(t)
 	restricted(s, "nodes")
 	createNodes(s)
-	check := s.CreateNodeCheck("workers", metal3(s))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	c := s.Start()
 	decided(s, check, "n-3", Equal("Blocked PreflightFailed"))
 	s.Eventually(stage.Get(s, check)).Should(reportsMessage("kubeconfig lacks"))
 	c.WaitIdle()
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	s.Expect(s.Requests(remediator.Example)).To(BeEmpty())
 	s.Expect(s.Node("n-3").Annotations).ToNot(HaveKey(remedyv1.TriedAnnotation))
+}
+
+// A remediator that writes nothing is reported. The Lease of the Node ends after a day, because its step has no timeout.
+func TestNodeLease_RemediatorDoesNothing_Ends(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock, stage.WithAllNamespaces)
+	l := &location{Stage: s, kind: remediator.FenceAgents, ofNodes: s.Admin, ofRequests: s.Admin}
+	createLeaseNamespace(s, s.Admin)
+	createNodes(s)
+	check := l.createCheck()
+	l.start()
+	l.Eventually(l.request).ShouldNot(BeNil())
+	decided(s, check, "n-3", Equal("Remediating "))
+	ready := func() string {
+		return stage.OfNodes(stage.CheckCondition(remedyv1.ReadyCondition))(stage.Get(s, check)())
+	}
+	s.Expect(ready()).To(Equal("True Ready"))
+	s.Advance(11 * time.Minute)
+	s.Eventually(ready).Should(Equal("False RemediatorNotActing"))
+
+	request := l.request()
+	s.ChangeStatus(request, func() {
+		s.Expect(unstructured.SetNestedField(request.Object, "Node is not capable to reboot itself", "status", "lastError")).To(Succeed())
+	})
+	s.Eventually(ready).Should(Equal("True Ready"))
+	s.Eventually(stage.Get(s, check)).Should(reportsMessage("it reports: Node is not capable to reboot itself"))
+
+	s.Advance(24 * time.Hour)
+	s.Eventually(l.holder).Should(BeEmpty())
+	s.Eventually(stage.Get(s, check)).Should(reportsMessage("The Lease of the Node ended at "))
+	s.Advance(time.Hour)
+	s.Expect(l.request().GetDeletionTimestamp()).To(BeNil())
+	s.Consistently(l.holder, time.Second).Should(BeEmpty())
 }

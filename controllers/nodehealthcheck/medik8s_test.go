@@ -159,7 +159,7 @@ func TestMedik8s_Forbidden_BlocksAndNamesThePermission(t *testing.T) {
 	s.Expect(stage.Workload.InstallCRDObjects(medik8sChecks().RequestCRD())).To(Succeed())
 	restricted(s, "nodes", "namespaces", "leases")
 	createNodes(s)
-	check := s.CreateNodeCheck("workers", metal3(s))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	c := s.Start()
 	c.NeverIdle = true
 	decided(s, check, "n-3", Equal("Blocked PreflightFailed"))
@@ -168,5 +168,5 @@ func TestMedik8s_Forbidden_BlocksAndNamesThePermission(t *testing.T) {
 		WithTransform(disjoint, Equal("Unknown OtherChecksForbidden")),
 		WithTransform(stage.OfNodes(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)), And(
 			ContainSubstring("not allowed to list nodehealthchecks.remediation.medik8s.io"), ContainSubstring("kubeconfig")))))
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	s.Expect(s.Requests(remediator.Example)).To(BeEmpty())
 }

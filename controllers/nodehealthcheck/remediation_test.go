@@ -96,10 +96,10 @@ func TestRequest_NodeOfWorkloadCluster_HasCheckAsOwner(t *testing.T) {
 	s := stage.New(t)
 	unhealthy := createNodes(s)
 	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
-		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "metal3")
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Example, "reboot")
 	})
 	s.Start()
-	request := s.WaitRequest(remediator.Metal3, unhealthy.Name)
+	request := s.WaitRequest(remediator.Example, unhealthy.Name)
 	s.Expect(request.GetOwnerReferences()).To(ConsistOf(And(HaveField("Kind", "NodeHealthCheck"), HaveField("UID", check.UID))))
 	s.Expect(request.GetLabels()).To(And(
 		HaveKeyWithValue("cluster.x-k8s.io/cluster-name", "prod"), HaveKey("clusterctl.cluster.x-k8s.io/move")))
@@ -108,21 +108,23 @@ func TestRequest_NodeOfWorkloadCluster_HasCheckAsOwner(t *testing.T) {
 	s.Expect(stage.OfNodes(stage.CheckCondition(remedyv1.ClusterReachableCondition))(check)).To(Equal("True ClusterReachable"))
 }
 
-// The remediator of medik8s removes its finalizer for a Node that no longer exists only if it was stopped before.
+// self-node-remediation removes its finalizer for a Node that no longer exists only if it was stopped before.
 func TestRequest_NodeIsDeleted_IsStoppedAndDeleted(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces)
 	unhealthy := createNodes(s)
-	check := s.CreateNodeCheck("workers")
+	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.SelfNode, "workers")
+	})
 	s.Start()
-	s.WaitRequest(remediator.FenceAgents, unhealthy.Name)
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	s.WaitRequest(remediator.SelfNode, unhealthy.Name)
+	s.Remediate(remediator.SelfNode, remediator.Hangs)
 	s.Expect(s.Admin.Delete(s.Ctx, unhealthy)).To(Succeed())
-	s.Eventually(func() map[string]string { return s.NodeRequest(remediator.FenceAgents, "n-3")().GetAnnotations() }).
+	s.Eventually(func() map[string]string { return s.NodeRequest(remediator.SelfNode, "n-3")().GetAnnotations() }).
 		Should(HaveKey(remedyv1.TimedOutAnnotation))
-	s.Eventually(func() *metav1.Time { return s.NodeRequest(remediator.FenceAgents, "n-3")().GetDeletionTimestamp() }).ShouldNot(BeNil())
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
-	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
+	s.Eventually(func() *metav1.Time { return s.NodeRequest(remediator.SelfNode, "n-3")().GetDeletionTimestamp() }).ShouldNot(BeNil())
+	s.Remediate(remediator.SelfNode, remediator.Hangs)
+	s.Eventually(s.NodeRequest(remediator.SelfNode, "n-3")).Should(BeNil())
 	s.Eventually(stage.Get(s, check)).Should(And(WithTransform(status, Equal([]int32{2, 2, 0})), HaveField("Finalizers", BeEmpty())))
 }
 

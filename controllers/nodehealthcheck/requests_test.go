@@ -136,9 +136,9 @@ func TestRequest_SameNameInOtherCluster_DoesNotBlockThirdCheck(t *testing.T) {
 	node := createNodes(s)
 	pool := s.CreateNodeCheck("a-pool", func(spec *remedyv1.NodeHealthCheckSpec) {
 		spec.Selector.MatchLabels["pool"] = "others"
-		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "a-pool")
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Example, "a-pool")
 	})
-	s.Create(requestFromElsewhere(s, remediator.Metal3, pool, node))
+	s.Create(requestFromElsewhere(s, remediator.Example, pool, node))
 	s.CreateNodeCheck("z-rack")
 	c := s.Start()
 	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).ShouldNot(BeNil())
@@ -256,7 +256,7 @@ func TestControlPlane_TwoChecksOfNodes_OneAtATime(t *testing.T) {
 	s.Expect(stage.Management.InstallCRDObjects(other.CRDs()...)).To(Succeed())
 	s.Expect(stage.Aggregate(s.Ctx, other.Rules()...)).To(Succeed())
 	s.CreateControlPlane(5)
-	kinds := map[string]remediator.Kind{"cp-1": remediator.Metal3, "cp-2": other}
+	kinds := map[string]remediator.Kind{"cp-1": remediator.Example, "cp-2": other}
 	checks := map[string]*remedyv1.NodeHealthCheck{}
 	for name, kind := range kinds {
 		s.ChangeNode(name, func(node *corev1.Node) {

@@ -17,10 +17,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// metal3 remediates with a template of Metal3.
-func metal3(s *stage.Stage) func(*remedyv1.NodeHealthCheckSpec) {
+// rebooting remediates with a template of the example, whose remediator finds the Nodes of a workload cluster.
+func rebooting(s *stage.Stage) func(*remedyv1.NodeHealthCheckSpec) {
 	return func(spec *remedyv1.NodeHealthCheckSpec) {
-		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "metal3")
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Example, "reboot")
 	}
 }
 
@@ -41,7 +41,7 @@ func TestResponsible_MachineHealthCheck_ComesFirst(t *testing.T) {
 	}
 	ownNodes(s, "m-1", "m-2", "m-3")
 	machines := s.CreateCheck("workers")
-	check := s.CreateNodeCheck("workers", metal3(s))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	c := s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
 	s.FailNode("m-3")
@@ -51,10 +51,10 @@ func TestResponsible_MachineHealthCheck_ComesFirst(t *testing.T) {
 		To(ContainSubstring("MachineHealthCheck " + s.Namespace + "/workers"))
 	s.Eventually(stage.Get(s, machines)).Should(WithTransform(stage.Decision("m-3"), Equal("Remediating ")))
 	c.WaitIdle()
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	s.Expect(s.Requests(remediator.Example)).To(BeEmpty())
 
 	s.Expect(s.Admin.Delete(s.Ctx, machines)).To(Succeed())
-	s.WaitRequest(remediator.Metal3, s.NodeName("m-3"))
+	s.WaitRequest(remediator.Example, s.NodeName("m-3"))
 }
 
 // A remediation that has begun is not interrupted: the MachineHealthCheck waits until the request no longer exists.
@@ -66,9 +66,9 @@ func TestResponsible_RequestExists_KeepsTheNode(t *testing.T) {
 	target := s.CreateMachine("m-3")
 	ownNodes(s, "m-1", "m-2", "m-3")
 	s.FailNode("m-3")
-	check := s.CreateNodeCheck("workers", metal3(s))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	c := s.Start()
-	s.WaitRequest(remediator.Metal3, s.NodeName("m-3"))
+	s.WaitRequest(remediator.Example, s.NodeName("m-3"))
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveKey(s.NodeName("m-3"))))
 	machines := s.CreateCheck("workers")
 	s.Eventually(stage.Get(s, machines)).Should(WithTransform(stage.Decision("m-3"), Equal("Blocked ManagedByOtherCheck")))
@@ -83,7 +83,7 @@ func TestResponsible_RequestExists_KeepsTheNode(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 	s.Eventually(func() string { return s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)["m-3"] }).
 		Should(Equal(stage.OwnerRequested))
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	s.Expect(s.Requests(remediator.Example)).To(BeEmpty())
 }
 
 // Of two NodeHealthChecks, the first by name is responsible.
@@ -160,8 +160,8 @@ func TestTerminating_MachineToBeDeleted_Blocks(t *testing.T) {
 	s.CreateMachine("m-2")
 	s.Annotate(s.CreateUnhealthyMachine("m-3"), clusterv1.DeleteMachineAnnotation, "yes")
 	ownNodes(s, "m-1", "m-2", "m-3")
-	check := s.CreateNodeCheck("workers", metal3(s))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	s.Start()
 	decided(s, check, "m-3", Equal("Blocked Terminating"))
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	s.Expect(s.Requests(remediator.Example)).To(BeEmpty())
 }

@@ -39,7 +39,7 @@ func (s source) Targets(
 	if err != nil {
 		return nil, nil, err
 	}
-	machines, err := s.machinesOf(ctx, reader, check.Cluster, nodes, live)
+	machines, unread, err := s.MachinesOf(ctx, reader, check.Cluster, nodes, live)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,7 +49,7 @@ func (s source) Targets(
 	targets := make([]healthcheck.Target, len(nodes))
 	for i, node := range nodes {
 		t := &targets[i]
-		*t = targetOf(node, machines[node.Name])
+		*t = targetOf(check.Cluster, node, machines[node.Name], unread[node.Name])
 		if t.Reading.Live = live; check.Selector.Matches(labels.Set(node.Labels)) {
 			selected = append(selected, t)
 		} else {
@@ -69,7 +69,7 @@ func (s source) Get(
 	if node == nil {
 		return nil, false, reading.Err
 	}
-	machines, err := s.machinesOf(ctx, s.Cache, check.Cluster, []*corev1.Node{node}, false)
+	machines, unread, err := s.MachinesOf(ctx, s.Cache, check.Cluster, []*corev1.Node{node}, false)
 	if err != nil {
 		return nil, false, err
 	}
@@ -80,7 +80,7 @@ func (s source) Get(
 			return nil, false, err
 		}
 	}
-	t := targetOf(node, machine)
+	t := targetOf(check.Cluster, node, machine, unread[name])
 	t.Reading.Live = true
 	return &t, check.Selector != nil && check.Selector.Matches(labels.Set(node.Labels)), nil
 }
@@ -97,38 +97,6 @@ func readAgain(ctx context.Context, reader client.Reader, before *clusterv1.Mach
 	return now, nil
 }
 
-// machinesOf returns the Machines of Nodes by the names of the Nodes, from the cache or live. In the management cluster there are some if
-// it manages itself: then its Nodes have the annotations of Cluster API, and Machines refer to them.
-func (s source) machinesOf(
-	ctx context.Context, reader client.Reader, cluster client.ObjectKey, nodes []*corev1.Node, live bool,
-) (map[string]*clusterv1.Machine, error) {
-	if s.NoClusterAPI.Load() {
-		return nil, nil
-	}
-	clusters, annotated := []client.ObjectKey{cluster}, map[string]client.ObjectKey{}
-	if cluster == workload.ManagementCluster {
-		clusters = healthcheck.ClustersOfNodes(nodes)
-		for _, node := range nodes {
-			annotated[node.Name] = healthcheck.ClusterOfNode(node)
-		}
-	}
-	all := map[string]*clusterv1.Machine{}
-	for _, key := range clusters {
-		list := &clusterv1.MachineList{}
-		if err := reader.List(ctx, list, healthcheck.MachinesInCluster(key, live)...); err != nil {
-			return nil, errors.Wrap(err, "failed to read the Machines")
-		}
-		for i := range list.Items {
-			machine := &list.Items[i]
-			name := machine.Status.NodeRef.Name
-			if name != "" && (cluster != workload.ManagementCluster || annotated[name] == key) && healthcheck.HasNode(machine, all[name]) {
-				all[name] = machine
-			}
-		}
-	}
-	return all, nil
-}
-
 // anyKnown reports whether one of the Nodes is that of its Machine, or there are too few Machines to compare. Otherwise the kubeconfig may
 // lead to another cluster.
 func anyKnown(nodes []*corev1.Node, machines map[string]*clusterv1.Machine) bool {
@@ -139,8 +107,9 @@ func anyKnown(nodes []*corev1.Node, machines map[string]*clusterv1.Machine) bool
 	return len(machines) < 2 || slices.ContainsFunc(nodes, known)
 }
 
-// targetOf is a Node as a target, with its Machine, which may be nil.
-func targetOf(node *corev1.Node, machine *clusterv1.Machine) healthcheck.Target {
+// targetOf is a Node as a target, with its Machine, which may be nil. In the management cluster, the provider IDs have to be equal, because
+// a kubelet writes which Cluster its Node belongs to. unread is why its Machine is not certain.
+func targetOf(cluster client.ObjectKey, node *corev1.Node, machine *clusterv1.Machine, unread error) healthcheck.Target {
 	t := healthcheck.Target{
 		Object: node, Machine: machine, ControlPlane: workload.IsControlPlaneNode(node) || machine != nil && util.IsControlPlaneMachine(machine),
 		NodeTarget: workload.Target{Name: node.Name},
@@ -149,7 +118,12 @@ func targetOf(node *corev1.Node, machine *clusterv1.Machine) healthcheck.Target 
 	}
 	if machine != nil {
 		t.Subject.Machine, t.Subject.MachineNamespace = requests.Object{Name: machine.Name, UID: machine.UID}, machine.Namespace
-		if id := machine.Spec.ProviderID; id != "" && node.Spec.ProviderID != "" && id != node.Spec.ProviderID {
+		machineID, nodeID := machine.Spec.ProviderID, node.Spec.ProviderID
+		incomplete := machineID == "" || nodeID == ""
+		switch {
+		case unread != nil:
+			t.Reading = workload.Reading{Err: unread}
+		case incomplete && cluster == workload.ManagementCluster, !incomplete && machineID != nodeID:
 			t.Reading = workload.Reading{Err: workload.ErrDifferentProviderID}
 		}
 	}

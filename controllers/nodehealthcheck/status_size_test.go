@@ -37,7 +37,7 @@ func TestStatus_LongestPossible_CanBeWritten(t *testing.T) {
 	const nodes, kinds, maxStatusBytes = 10_000, 10, 1 << 20
 	node := corev1.Node{}
 	check := s.CreateNodeCheck(strings.Repeat("c", 253-len(s.Namespace)-1), func(spec *remedyv1.NodeHealthCheckSpec) {
-		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "soft")
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Example, "soft")
 		spec.MaxInFlight = ptr.To(intstr.FromString("100%"))
 		for i := range kinds {
 			kind := fmt.Sprintf("Problem%d", i)

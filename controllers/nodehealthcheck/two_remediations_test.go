@@ -46,7 +46,7 @@ func TestNameConflict_NodeJoinsAgain_WaitsForTheEarlierRequest(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*stage.Stage, *remedyv1.NodeHealthCheckSpec){
 		"other kind": func(s *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
-			spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "other")
+			spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Example, "other")
 		},
 		"other namespace": func(s *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
 			namespace := s.Namespace + "-other"
@@ -83,18 +83,18 @@ func TestResponsible_RequestForMachine_KeepsItsNode(t *testing.T) {
 	s.CreateNode("n-2")
 	s.CreateUnhealthyMachine("m-3")
 	ownNodes(s, "m-3")
-	machines := s.CreateCheck("machines", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "fence")))
-	check := s.CreateNodeCheck("workers", metal3(s))
+	machines := s.CreateCheck("machines", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "metal3")))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	c := s.Start()
-	s.WaitRequest(remediator.FenceAgents, "m-3")
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	s.WaitRequest(remediator.Metal3, "m-3")
+	s.Remediate(remediator.Metal3, remediator.Hangs)
 	s.Expect(s.Admin.Delete(s.Ctx, machines)).To(Succeed())
-	s.Eventually(func() *metav1.Time { return s.Request(remediator.FenceAgents, "m-3")().GetDeletionTimestamp() }).ShouldNot(BeNil())
+	s.Eventually(func() *metav1.Time { return s.Request(remediator.Metal3, "m-3")().GetDeletionTimestamp() }).ShouldNot(BeNil())
 	c.WaitIdle()
 	decided(s, check, "m-3", Equal("Blocked ManagedByOtherCheck"))
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
-	s.SetRequestFinalizers(s.Request(remediator.FenceAgents, "m-3")())
-	s.WaitRequest(remediator.Metal3, s.NodeName("m-3"))
+	s.Expect(s.Requests(remediator.Example)).To(BeEmpty())
+	s.SetRequestFinalizers(s.Request(remediator.Metal3, "m-3")())
+	s.WaitRequest(remediator.Example, s.NodeName("m-3"))
 }
 
 // clusterctl move deletes the Cluster while a manager of another management cluster continues with the requests in the workload cluster.
@@ -137,13 +137,13 @@ func TestNodeLease_RequestsUnreadable_IsHeld(t *testing.T) {
 func TestNodeLease_Unreadable_RequestIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	_, _, first := remediating(s, metal3(s))
+	_, _, first := remediating(s, rebooting(s))
 	first.StopIdle()
 	restricted(s, "nodes")
 	s.SetReady("n-3", corev1.ConditionTrue, 0)
 	c := s.Start()
 	c.NeverIdle = true
-	s.Eventually(s.NodeRequest(remediator.Metal3, "n-3")).Should(BeNil())
+	s.Eventually(s.NodeRequest(remediator.Example, "n-3")).Should(BeNil())
 }
 
 // The Lease is released with the request, also if the check does not select the Node any more.
@@ -208,7 +208,7 @@ func TestCleanup_ClusterUnreachable_RequestIsWithdrawn(t *testing.T) {
 	s.ChangeNode("n-3", func(node *corev1.Node) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, remedyv1.AttemptsAnnotation, "1")
 	})
-	check := s.CreateNodeCheck("workers", metal3(s))
+	check := s.CreateNodeCheck("workers", rebooting(s))
 	c := s.Start()
 	c.NeverIdle = true
 	decided(s, check, "n-3", Equal("Remediating "))
@@ -216,7 +216,7 @@ func TestCleanup_ClusterUnreachable_RequestIsWithdrawn(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(
 		stage.OfNodes(stage.CheckCondition(remedyv1.ClusterReachableCondition)), Equal("False ClusterUnreachable")))
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-	s.Eventually(s.NodeRequest(remediator.Metal3, "n-3")).Should(BeNil())
+	s.Eventually(s.NodeRequest(remediator.Example, "n-3")).Should(BeNil())
 	s.Eventually(func() bool {
 		return s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(check), &remedyv1.NodeHealthCheck{}) != nil
 	}).Should(BeTrue())

@@ -60,7 +60,7 @@ func requestInWorkloadOf(s *stage.Stage, kind remediator.Kind) func() *unstructu
 func TestWorkloadLocation_EachRemediator_IsDriven(t *testing.T) {
 	t.Parallel()
 	for _, known := range knownRemediators {
-		if known.ofMachine || known.deletesNode {
+		if known.ofMachine || known.vanishes {
 			continue
 		}
 		t.Run(known.name, func(t *testing.T) {

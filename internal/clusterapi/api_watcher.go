@@ -21,6 +21,9 @@ const interval = 30 * time.Second
 // APIWatcher detects whether Cluster API is installed, upgraded or removed while the manager runs.
 // It logs the result when it changes.
 type APIWatcher struct {
+	// Name is that of the probe, and What is what needs Cluster API.
+	Name, What string
+
 	API   Discoverer
 	Clock clock.WithTicker
 	Log   logr.Logger
@@ -63,10 +66,10 @@ func (w *APIWatcher) State() (Availability, error) {
 	return w.last, w.failure
 }
 
-// Check returns a probe that succeeds while the reconcilers are set up. It also succeeds without Cluster API, because
-// MachineHealthChecks are off then.
+// Check returns a probe that succeeds while the reconcilers are set up. It also succeeds without Cluster API, because what needs it is off
+// then.
 func (w *APIWatcher) Check() probes.Check {
-	return probes.Check{Name: "machinehealthcheck", Probe: func(context.Context) (string, error) {
+	return probes.Check{Name: w.Name, Probe: func(context.Context) (string, error) {
 		detected, err := w.State()
 		w.mu.Lock()
 		notSetUp := w.notSetUp
@@ -118,10 +121,10 @@ func (w *APIWatcher) report(detected Availability, err, notSetUp error) {
 		w.Log.Error(err, "Failed to detect Cluster API, retrying")
 		w.reported = "unknown: " + err.Error()
 	case err == nil && detected.Served && w.reported != "on":
-		w.Log.Info("Cluster API is served, MachineHealthChecks are on")
+		w.Log.Info("Cluster API is served, " + w.What + " are on")
 		w.reported = "on"
 	case err == nil && !detected.Served && w.reported != detected.Why:
-		w.Log.Info("MachineHealthChecks are off", "reason", detected.Why)
+		w.Log.Info(w.What+" are off", "reason", detected.Why)
 		w.reported = detected.Why
 	}
 }

@@ -140,7 +140,9 @@ func newTestWatcher(t *testing.T) *testWatcher {
 		defer w.mu.Unlock()
 		w.lines = append(w.lines, line)
 	}, funcr.Options{})
-	w.APIWatcher = &clusterapi.APIWatcher{API: w.api, Clock: w.clock, Log: logr.New(log.GetSink()), SetUp: w.setUp}
+	w.APIWatcher = &clusterapi.APIWatcher{
+		Name: "machinehealthcheck", What: "MachineHealthChecks", API: w.api, Clock: w.clock, Log: logr.New(log.GetSink()), SetUp: w.setUp,
+	}
 	return w
 }
 

@@ -60,17 +60,17 @@ func Detect(api Discoverer) (Availability, error) {
 	return Availability{Served: true}, nil
 }
 
-// OwnKinds returns an error that names the kinds of this project that are not served. Without them the caches of the reconcilers never
-// sync.
-func OwnKinds(api Discoverer) error {
+// OwnKinds returns an error that names which of these resources of this project are not served. Without them the caches of the reconcilers
+// never sync.
+func OwnKinds(api Discoverer, resources ...string) error {
 	version := remedyv1.GroupVersion.String()
 	list, err := api.ServerResourcesForGroupVersion(version)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return errors.Wrapf(err, "failed to discover %s", version)
 	}
-	missing := []string{"machinehealthchecks", "nodehealthchecks"}
+	missing := resources
 	if err == nil {
-		missing = lacking(list, missing)
+		missing = lacking(list, resources)
 	}
 	if len(missing) > 0 {
 		return errors.Errorf("%s of %s are not served: apply the custom resource definitions of this release",

@@ -79,7 +79,6 @@ func (c *Cluster) newEvaluator(ctx context.Context, t *target, p *permitted) (*e
 		case <-ended:
 		case <-inTime.Done():
 		}
-		e.Clusters.CloseConnections()
 	}
 	if err := e.prepare(ctx, t, p); err != nil {
 		stop()
@@ -109,6 +108,7 @@ func (e *evaluator) prepare(ctx context.Context, t *target, p *permitted) error 
 	e.Environment = &healthcheck.Environment{
 		Cache: e.mgr.GetCache(), Live: e.mgr.GetAPIReader(), Client: e.mgr.GetClient(), Clusters: clusters,
 		Metrics: counted, Clock: clock.RealClock{}, ReadOnly: true,
+		OwnNodesForbidden: p.unread[nodes.String()],
 	}
 	cluster := t.capi()
 	e.NoClusterAPI.Store(cluster.Name == "" || p.unread[machinesOfSelf])

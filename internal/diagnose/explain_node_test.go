@@ -47,7 +47,7 @@ func oneInFlight(spec *remedyv1.NodeHealthCheckSpec) {
 	atOnce(spec)
 }
 
-// atOnce makes a Node unhealthy at once. The command does not count a time before the Node was created.
+// atOnce makes a Node unhealthy at once.
 func atOnce(spec *remedyv1.NodeHealthCheckSpec) {
 	spec.UnhealthyConditions = []remedyv1.LastingNodeCondition{{Type: "Ready", Status: "Unknown", Duration: stage.Duration(0)}}
 }
@@ -99,7 +99,7 @@ func TestExplain_NodeWithoutMachine_IsEvaluated(t *testing.T) {
 	s.CreateNode("n-2")
 	s.CreateUnhealthyNode("n-3")
 	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
-		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "metal3")
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Example, "reboot")
 	})
 	c, err := s.StartAs(faults.Start(s.Ctx), s.User())
 	s.Expect(err).ToNot(HaveOccurred())
@@ -116,7 +116,7 @@ func TestExplain_NodeWithoutMachine_IsEvaluated(t *testing.T) {
 		g.Expect(x.Check).To(Equal("NodeHealthCheck " + check.Name))
 		g.Expect(x.Evaluation.Decision.Outcome).To(Equal(remedyv1.Remediating))
 		g.Expect(x.Cluster).To(Equal(s.Namespace + "/prod"))
-		g.Expect(x.Request).To(Equal("Metal3Remediation " + s.Namespace + "/" + s.NodeName("n-3")))
+		g.Expect(x.Request).To(Equal("RebootRemediation " + s.Namespace + "/" + s.NodeName("n-3")))
 	}).Should(Succeed())
 	_, err = user.Explain(s.Ctx, nodeOf(s, "n-9", "prod"))
 	s.Expect(err).To(MatchError("Node " + s.NodeName("n-9") + " of Cluster " + s.Namespace + "/prod not found"))
@@ -243,6 +243,29 @@ func TestExplain_SelfHosted_ComparesBothKinds(t *testing.T) {
 	local := node(s, "m-3")
 	local.ThisCluster = true
 	expectResponsible(s, user, byNodes, machine(s, "m-3"), node(s, "m-3"), local)
+}
+
+// A NodeHealthCheck without clusterRef is compared with the check of a Machine only if this cluster manages itself, which its Nodes show.
+// They are read first. A user who is not allowed to read them gets an answer, too.
+func TestExplain_CheckWithoutClusterRef_ReadsOwnNodes(t *testing.T) {
+	s := stage.New(t, stage.WithTenants)
+	s.CreateUnhealthyMachine("m-1")
+	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
+	s.CreateNodeCheck("local", func(spec *remedyv1.NodeHealthCheckSpec) { spec.ClusterRef = nil })
+	s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+	user := userWith(s, readChecks, readSecrets, readRequests)
+	everywhere(s, readNodeChecks)
+	explained := func(unread OmegaMatcher) {
+		x, err := user.Explain(s.Ctx, machine(s, "m-1"))
+		s.Expect(err).ToNot(HaveOccurred())
+		s.Expect(x.Check).To(Equal("MachineHealthCheck " + s.Namespace + "/workers"))
+		s.Expect(x.Evaluation.Decision.Outcome).To(Equal(remedyv1.Remediating))
+		s.Expect(x.Unread).To(unread)
+	}
+	explained(ConsistOf(ContainSubstring("the Nodes of this cluster were not read")))
+	everywhere(s, readNodes)
+	explained(BeEmpty())
 }
 
 // A user who cannot read templates and requests gets a decision without them, and the missing permissions.

@@ -51,7 +51,7 @@ var (
 	readNodes    = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}}
 	readSecrets  = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
 	readRequests = rbacv1.PolicyRule{
-		APIGroups: []string{remediator.Metal3.Group, remediator.FenceAgents.Group}, Resources: []string{"*"},
+		APIGroups: []string{remediator.Metal3.Group, remediator.FenceAgents.Group, remediator.Example.Group}, Resources: []string{"*"},
 		Verbs: []string{"get", "list", "watch"},
 	}
 )
@@ -115,7 +115,6 @@ func TestExplain_AnyTarget_DecidesAsTheManager(t *testing.T) {
 	s.Annotate(skipped, clusterv1.MachineSkipRemediationAnnotation, "yes")
 	s.CreateUnhealthyMachine("remediating")
 	check := s.CreateCheck("workers", stage.ByNewTemplate(s), stage.MaxInFlight(1), func(spec *remedyv1.MachineHealthCheckSpec) {
-		// The command does not count a time before the Node was created.
 		spec.UnhealthyConditions[0].Timeout = stage.Duration(0)
 	})
 	c := s.Start()

@@ -5,6 +5,7 @@ package explain
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -60,11 +61,18 @@ func blocked(p *Evaluation) (reason, message string) {
 		return byGuard(remediation.ClusterDeleting)
 	case len(check.PauseRequests) > 0:
 		return remedyv1.PauseRequestedReason, "New remediations are paused by pauseRequests: " + quoted(check.PauseRequests)
-	case check.Unreachable:
+	case check.Skewed():
+		return remedyv1.ClockSkewReason, clockSkew(&subject{Answer: remediation.Answer{Details: remediation.Details{
+			Cause: check.ClockOffset.Abs().Round(time.Second).String(),
+		}}})
+	case cutOff(p):
 		return remedyv1.ClusterUnreachableReason, "Workload cluster is unreachable; only failures that can be verified without it are remediated"
 	case p.Assessment.Counts.Expected > 0 && p.Policy.Limits.For(p.Assessment.Counts.Expected+p.Context.Missing).Max <= 0:
+		if limitWithoutPauses(p) > 0 {
+			return remedyv1.LimitIsZeroReason, "The limit is 0, so no target is remediated"
+		}
 		return remedyv1.LimitIsZeroReason, "The limit is 0, so no target is ever remediated"
-	case !gate.Allowed && check.Reconnecting:
+	case check.Reconnecting && (!gate.Allowed || p.Planned.Storm.Since.IsZero()):
 		return remedyv1.ReconnectingReason, reconnecting(p)
 	case !gate.Allowed && gate.Unhealthy < gate.Limit.Min:
 		return remedyv1.TooFewUnhealthyReason, "Too few targets are unhealthy"
@@ -84,6 +92,19 @@ func blocked(p *Evaluation) (reason, message string) {
 	return "", ""
 }
 
+// cutOff reports whether the cluster is unreachable. In the grace period it can be reached again, also if its Nodes are not read yet.
+func cutOff(p *Evaluation) bool {
+	check := &p.Situation.Check
+	return check.Unreachable && (!check.Reconnecting || !p.Context.Reading.NoneReadable())
+}
+
+// limitWithoutPauses is the limit that follows from all targets, also from those that annotations pause or skip. These do not count: with
+// 40% of three Machines, one can be unhealthy, and none while another one is paused.
+func limitWithoutPauses(p *Evaluation) int {
+	counts := &p.Assessment.Counts
+	return p.Policy.Limits.For(counts.Expected + counts.Skipped + p.Context.Missing).Max
+}
+
 // numbers are the number of unhealthy targets and the limit.
 func numbers(p *Evaluation) string {
 	limits, l := &p.Policy.Limits, &p.Planned.LimitState.Limit
@@ -94,7 +115,7 @@ func numbers(p *Evaluation) string {
 	if limits.MaxUnhealthy == nil && limits.MinHealthy == nil && limits.Range == nil {
 		from += " (default)"
 	}
-	return fmt.Sprintf("%d of %s %s %s, and %s", p.Planned.LimitState.Unhealthy, counted(p.Assessment.Counts.Expected, "target", "targets"),
+	return fmt.Sprintf("%d of %d targets %s %s, and %s", p.Planned.LimitState.Unhealthy, p.Assessment.Counts.Expected,
 		verb, countedAs(p.Policy), allows(from, l.Min, l.Max))
 }
 
@@ -120,6 +141,9 @@ func advice(p *Evaluation, reason string) string {
 		return commonCause
 	case reason != remedyv1.LimitIsZeroReason:
 		return ""
+	case limitWithoutPauses(p) > 0:
+		return fmt.Sprintf("%s paused or skipped by an annotation, and not counted: with all targets, the limit is %d",
+			counted(p.Assessment.Counts.Skipped, "target is", "targets are"), limitWithoutPauses(p))
 	case p.Planned.LimitState.Limit.Field == "unhealthyRange":
 		return "Raise the upper end of unhealthyRange to 1 or more, or set mode: Observe if no remediation is intended"
 	case p.Planned.LimitState.Limit.Field == "minHealthy":

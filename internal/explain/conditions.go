@@ -39,7 +39,7 @@ func withReady(p *Evaluation, others ...metav1.Condition) []metav1.Condition {
 func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 	if message := cleanup(p); message != "" {
 		status := metav1.ConditionUnknown
-		if p.Context.UnlistableRequests != "" {
+		if p.Context.UnlistableRequests != "" || p.Context.UnreleasedLease != "" {
 			status = metav1.ConditionFalse
 		}
 		return condition(remedyv1.ReadyCondition, status, remedyv1.CleaningUpReason, message)
@@ -48,7 +48,8 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 	var notReady []string
 	// What blocks all remediations is the result of another cause, if there is one.
 	for _, other := range slices.Concat(others[1:], others[:1]) {
-		if needsNoAction(&other) {
+		onlyPaused := other.Reason == remedyv1.LimitIsZeroReason && p.Planned.LimitState.Allowed && limitWithoutPauses(p) > 0
+		if needsNoAction(&other) || onlyPaused {
 			continue
 		}
 		if cause == nil || cause.Status == metav1.ConditionUnknown && other.Status == metav1.ConditionFalse {
@@ -66,11 +67,13 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 		targets        []string
 		reason, prefix string
 	}{
+		{requestsDeleted(p), remedyv1.RequestsDeletedReason, "Other clients delete the requests for these targets before they are healthy: "},
 		{blockedBy(p, remediation.EscalationExhausted), remedyv1.EscalationExhaustedReason, "All steps failed for these targets: "},
 		{blockedBy(p, remediation.InBackoff), remedyv1.RemediationFailedReason, "Remediation of these targets failed and is retried: "},
 		{blockedBy(p, remediation.OwnerNotActing), remedyv1.OwnerNotActingReason, "Owners of these Machines did not act: "},
 		{blockedBy(p, remediation.RequestFailed), remedyv1.RequestFailedReason, "Requests for these targets could not be created: "},
-		{p.Planned.Kept, remedyv1.PreviousStepNotReleasedReason, "Finalizers keep deleted requests for these targets: "},
+		{notActing(p), remedyv1.RemediatorNotActingReason, "Remediators have written nothing to the requests for these targets: "},
+		{p.Planned.Kept, remedyv1.PreviousStepNotReleasedReason, ""},
 		{
 			blockedBy(p, remediation.RecoveryNotConfirmed), remedyv1.RecoveryNotConfirmedReason,
 			"A person has to confirm that these targets are healthy again: ",
@@ -78,6 +81,9 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 	} {
 		if len(failure.targets) > 0 {
 			message := failure.prefix + names(failure.targets, MaxMessage-len(failure.prefix))
+			if failure.reason == remedyv1.PreviousStepNotReleasedReason {
+				message = keptMessage(p)
+			}
 			return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, failure.reason, message)
 		}
 	}
@@ -125,9 +131,25 @@ func blockedBy(p *Evaluation, reason remediation.Reason) []string {
 	return blocked
 }
 
+// deletedTimes is how often the request of a target has to be deleted by other clients until that is reported: a person may delete one.
+const deletedTimes = 3
+
+// requestsDeleted are the targets whose requests other clients delete, with the number of deletions.
+func requestsDeleted(p *Evaluation) []string {
+	var targets []string
+	for i := range p.Situation.Targets {
+		t := &p.Situation.Targets[i]
+		if t.DeletedRequests.Times >= deletedTimes {
+			targets = append(targets, fmt.Sprintf("%s (%s)", t.Name, counted(t.DeletedRequests.Times, "request", "requests")))
+		}
+	}
+	return targets
+}
+
 // cleanup is what a check that is being deleted has to clean up first; empty if there is nothing, or if it is paused.
 func cleanup(p *Evaluation) string {
-	if !p.Situation.Check.Deleting || p.Situation.Check.Paused || !p.Planned.Finalizer && p.Context.UnlistableRequests == "" {
+	left := p.Planned.Finalizer || p.Context.UnlistableRequests != "" || p.Context.UnreleasedLease != ""
+	if !p.Situation.Check.Deleting || p.Situation.Check.Paused || !left {
 		return ""
 	}
 	var requests, marks []string
@@ -160,6 +182,9 @@ func cleanup(p *Evaluation) string {
 	if why := sanitized(p.Context.UnlistableRequests); why != "" {
 		message = append(message, "Requests may exist that cannot be listed: "+why,
 			"Grant the permission or restore the API, or remove the finalizer "+remedyv1.CleanupFinalizer+" from the check if there are no requests")
+	}
+	if why := sanitized(p.Context.UnreleasedLease); why != "" {
+		message = append(message, "A Lease could not be released and is left until it expires: "+why)
 	}
 	if len(requests) > 0 {
 		slices.Sort(requests)

@@ -59,6 +59,7 @@ func unreachable(p *Evaluation)      { p.Situation.Check.Unreachable = true }
 func reconnectedCheck(p *Evaluation) { p.Situation.Check.Reconnecting = true }
 func uninitialized(p *Evaluation)    { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }
 func observes(p *Evaluation)         { p.Policy.Observe = true }
+func onePaused(p *Evaluation)        { p.Snapshot.Targets[0].Annotations.Paused = true }
 
 func clusterIs(state remediation.ClusterState) func(*Evaluation) {
 	return func(p *Evaluation) { p.Situation.Check.Cluster = state }
@@ -103,8 +104,16 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 		allowed(fleet(4, 2, ten, reconnecting), "Reconnecting",
 			"Blocked: Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z. 4 of 4 targets "+
 				"are not known to be healthy, and maxUnhealthy=40% allows 1"),
-		allowed(fleet(4, 2, reconnecting), "RemediationAllowed",
-			"Remediation is allowed. 4 of 4 targets are not known to be healthy, and maxUnhealthy=100% (default) allows 4"),
+		allowed(fleet(4, 2, reconnecting), "Reconnecting",
+			"Blocked: Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z. 4 of 4 targets "+
+				"are not known to be healthy, and maxUnhealthy=100% (default) allows 4"),
+		allowed(fleet(4, 0, reconnecting, func(p *Evaluation) { p.Policy.Counting = remediation.CountUnhealthy }), "Reconnecting",
+			"Blocked: Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z. 0 of 4 targets "+
+				"are unhealthy, and maxUnhealthy=100% (default) allows 4"),
+		// The connection is restored, and no Node is read yet.
+		allowed(fleet(4, 0, reconnecting, unreachable, reading(NodeReads{Nodes: 4, Failed: 4})), "Reconnecting",
+			"Blocked: Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z. 4 of 4 targets "+
+				"are not known to be healthy, and maxUnhealthy=100% (default) allows 4"),
 		allowed(fleet(0, 0), "RemediationAllowed",
 			"Remediation is allowed. 0 of 0 targets are not known to be healthy, and maxUnhealthy=100% (default) allows 0. The check selects no "+
 				"Machine of the Cluster: compare its selector with the labels of the Machines"),
@@ -116,6 +125,10 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 		allowed(fleet(3, 1, limits(remediation.Limits{MaxUnhealthy: percent("33%")})), "LimitIsZero",
 			"Blocked: The limit is 0, so no target is ever remediated. 1 of 3 targets is not known to be healthy, and maxUnhealthy=33% allows 0. "+
 				"Set maxUnhealthy to at least 1 or 34%, or set mode: Observe if no remediation is intended"),
+		// With the paused target, the limit is 1.
+		allowed(fleet(3, 0, ten, onePaused), "LimitIsZero",
+			"Blocked: The limit is 0, so no target is remediated. 0 of 2 targets are not known to be healthy, and maxUnhealthy=40% allows 0. "+
+				"1 target is paused or skipped by an annotation, and not counted: with all targets, the limit is 1"),
 		allowed(fleet(2, 0, limits(remediation.Limits{MinHealthy: whole(3)})), "LimitIsZero",
 			"Blocked: The limit is 0, so no target is ever remediated. 0 of 2 targets are not known to be healthy, and minHealthy=3 requires "+
 				"more healthy targets than exist: lower it. Set minHealthy to at most 1 or 50%, or set mode: Observe if no remediation is intended"),
@@ -126,7 +139,7 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 		allowed(fleet(2, 0, ten, func(p *Evaluation) { p.Context.Missing = 1 }), "RemediationAllowed",
 			"Remediation is allowed. 0 of 2 targets are not known to be healthy, and maxUnhealthy=40% allows 0"),
 		allowed(fleet(1, 0, ten, func(p *Evaluation) { p.Context.Missing = 1 }), "LimitIsZero",
-			"Blocked: The limit is 0, so no target is ever remediated. 0 of 1 target are not known to be healthy, and maxUnhealthy=40% allows 0. "+
+			"Blocked: The limit is 0, so no target is ever remediated. 0 of 1 targets are not known to be healthy, and maxUnhealthy=40% allows 0. "+
 				"Set maxUnhealthy to at least 1 or 100%, or set mode: Observe if no remediation is intended"),
 		allowed(fleet(4, 1, func(p *Evaluation) {
 			p.Policy.Counting, p.Policy.Limits.Default = remediation.CountUnhealthy, intstr.FromString("49%")
@@ -147,6 +160,8 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 		allowed(fleet(4, 1, clusterIs(remediation.ClusterIsDeleting)), "ClusterDeleting", "Blocked: The Cluster is being deleted"+numbers),
 		allowed(fleet(4, 1, stop(func(c *remediation.Check) { c.PauseRequests = []string{"b", "a\nb"} })), "PauseRequested",
 			`Blocked: New remediations are paused by pauseRequests: "a b", "b"`+numbers),
+		allowed(fleet(4, 1, stop(func(c *remediation.Check) { c.ClockOffset = -time.Minute })), "ClockSkew",
+			"Blocked: The clocks of the manager and of the API server differ by 1m0s"+numbers),
 		allowed(fleet(4, 1, unreachable), "ClusterUnreachable",
 			"Blocked: Workload cluster is unreachable; only failures that can be verified without it are remediated"+numbers),
 		allowed(fleet(4, 1, stop(func(c *remediation.Check) {
@@ -280,7 +295,13 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 		has(fleet(4, 1), "Ready", "True", "Ready", ""),
 		has(fleet(4, 1, observes), "Ready", "True", "Ready", ""),
 		has(fleet(4, 1, covered, pausedCheck), "Ready", "False", "SelectorsOverlap", "SelectorsDisjoint is False (SelectorsOverlap)"),
-		has(fleet(4, 1, reconnectedCheck), "Ready", "Unknown", "Reconnecting", "ClusterReachable is Unknown (Reconnecting)"),
+		has(fleet(4, 1, reconnectedCheck), "Ready", "Unknown", "Reconnecting",
+			"ClusterReachable is Unknown (Reconnecting), RemediationAllowed is Unknown (Reconnecting)"),
+		has(fleet(3, 0, func(p *Evaluation) { p.Policy.Limits.MaxUnhealthy = percent("40%") }, onePaused), "Ready", "True", "Ready", ""),
+		has(fleet(4, 1, template(), func(p *Evaluation) {
+			p.Situation.Targets[0].Request = &remediation.Request{Step: p.Policy.Steps[0].ID, Attempt: 1, Started: ago(10 * time.Minute)}
+		}), "Ready", "False", "RemediatorNotActing",
+			"Remediators have written nothing to the requests for these targets: m-004 (created at 2026-03-14T11:50:00Z)"),
 		has(fleet(4, 0, uninitialized), "Ready", "Unknown", "ControlPlaneNotInitialized",
 			"ClusterReachable is Unknown (ControlPlaneNotInitialized)"),
 		has(fleet(4, 1, deletingCheck, func(p *Evaluation) {

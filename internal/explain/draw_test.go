@@ -155,6 +155,9 @@ func drawPolicy(t *rapid.T) *remediation.Policy {
 			ID:      remediation.StepID{Order: int32(i), Template: fmt.Sprintf("FooTemplate/%d", i)},
 			Timeout: 30 * time.Minute, Unresolved: rarely(t, "unresolved"),
 		})
+		if rarely(t, "needs a Machine") {
+			p.Steps[i].NeedsMachineIn = "prod"
+		}
 	}
 	if len(p.Steps) == 0 || rapid.Bool().Draw(t, "owner last") {
 		p.Steps = append(p.Steps, remediation.Step{ID: remediation.StepID{Order: 9}, Owner: true})
@@ -166,6 +169,12 @@ func drawCheck(t *rapid.T) remediation.Check {
 	c := remediation.Check{
 		Paused: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"),
 		Reconnecting: rarely(t, "first look"),
+	}
+	if rarely(t, "clocks differ") {
+		c.ClockOffset = 10 * time.Minute
+	}
+	if rarely(t, "kubelets return") {
+		c.KubeletsUntil = noon.Add(time.Minute)
 	}
 	c.Cluster = some(t, "cluster", remediation.ClusterFound, remediation.ClusterFound, remediation.ClusterFound, remediation.ClusterFound,
 		remediation.ClusterIsDeleting, remediation.ClusterIsMissing)
@@ -215,8 +224,8 @@ func drawRequest(t *rapid.T, p *remediation.Policy) *remediation.Request {
 		return nil
 	}
 	r := &remediation.Request{
-		Step: p.Steps[i].ID, Attempt: 1, Started: drawTime(t, "started"), HealthySince: drawTime(t, "healthy since"),
-		DeletingSince: maybeTime(t, "request deleting"),
+		Step: p.Steps[i].ID, Attempt: 1, Started: drawTime(t, "started"), HealthySince: maybeTime(t, "healthy since"),
+		DeletingSince: maybeTime(t, "request deleting"), Acted: rapid.Bool().Draw(t, "acted"),
 	}
 	if rarely(t, "another template") {
 		r.Step.Template = drawWords(t, "template")
@@ -252,6 +261,9 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 			OwnerReason: drawWords(t, "owner reason"),
 		}
 		target.OwnerRemediation.Waiting = !target.OwnerRemediation.Refused && rapid.Bool().Draw(t, "waiting")
+	}
+	if rarely(t, "requests deleted") {
+		target.DeletedRequests.Times = rapid.IntRange(1, 4).Draw(t, "deleted requests")
 	}
 	if rarely(t, "name taken") {
 		target.RequestNameConflict = drawWords(t, "holder of the name")

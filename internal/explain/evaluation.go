@@ -44,6 +44,8 @@ type ConditionFacts struct {
 	ForbiddenChecks string
 	// ForbiddenWrite is a write for which the manager lacks a permission, although it blocks no remediation; empty if there is none.
 	ForbiddenWrite string
+	// UnreleasedLease is a Lease that a check that is being deleted could not release, and why; empty if there is none.
+	UnreleasedLease string
 	// NodesUnknown: the targets are Nodes that cannot be read, and were not read before.
 	NodesUnknown bool
 	// Overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.
@@ -51,6 +53,8 @@ type ConditionFacts struct {
 	// Missing is the number of targets that were removed within the last minute. They may be replaced.
 	Missing   int
 	Templates []TemplateProblem
+	// Unseen are the targets that became unhealthy after the API server of their cluster had answered last: by facts that were out of date.
+	Unseen map[string]bool
 }
 
 // NodeReads is the result of reading the Nodes.

@@ -118,10 +118,17 @@ func TestMessages_AnyInput_AreBoundedParagraphs(t *testing.T) {
 	})
 }
 
-// If no deadline passes, the output does not change, so there is nothing to write.
+// If no deadline passes, the output does not change, so there is nothing to write. The first decision records since when a target is
+// healthy.
 func TestMessages_NoDeadlineCrossed_StayTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
+		for i := range p.Situation.Targets {
+			if request := p.Situation.Targets[i].Request; request != nil {
+				request.HealthySince = p.Planned.Decisions[i].HealthySince
+			}
+		}
+		p.decide(noon)
 		before := printed(p)
 		later := time.Duration(rapid.Int64Range(1, int64(10*time.Minute)).Draw(t, "later"))
 		for _, due := range deadlines(p) {

@@ -96,7 +96,7 @@ func find[R ~string](reason R, kinds ...Kind) *Reason {
 
 // Advice is what a person can do about a reason why remediation is blocked; empty if the reason is unknown.
 func Advice(reason remedyv1.BlockedReason) string {
-	if w := find(reason, Guard, Unfinished, Preflight, Ending); w != nil {
+	if w := find(reason, Guard, Unfinished, Preflight, Ending, Gate); w != nil {
 		return w.Remedy
 	}
 	return ""

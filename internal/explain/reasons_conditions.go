@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
 // conditionReasons are the reasons of all conditions of a check.
@@ -18,10 +19,15 @@ var conditionReasons = slices.Concat(
 			"Check the targets that the message names: no remediator has fixed them."),
 		reason(remedyv1.RemediationFailedReason, "The remediation of a target failed and is retried.",
 			"Check the targets that the message names: the remediator has not fixed them."),
+		reason(remedyv1.RequestsDeletedReason, "Other clients delete the requests for a target before it is healthy.",
+			"Find out which client deletes requests: the remediator, a webhook or a GitOps tool. The audit log of the API server names it."),
 		reason(remedyv1.OwnerNotActingReason, "Owner remediation was requested, and the owner has not acted.",
 			"Check the owners of the Machines that the message names."),
 		reason(remedyv1.RequestFailedReason, "A request could not be created, usually because the API server rejected it.",
 			"See `status.unhealthyTargets` for the response about each target that the message names."),
+		reason(remedyv1.RemediatorNotActingReason,
+			fmt.Sprintf("A remediator has written no status and no finalizer to a request within %s.", short(remediation.ActingTimeout)),
+			"Check that the remediator is installed in the cluster of the request and runs. Its log has errors about the request."),
 		reason(remedyv1.PreviousStepNotReleasedReason, "A finalizer blocks the deletion of a request.",
 			"Check the remediator, which has to remove its finalizer."),
 		reason(remedyv1.RecoveryNotConfirmedReason, "A target is healthy again, and a person has to confirm it.",
@@ -34,8 +40,9 @@ var conditionReasons = slices.Concat(
 	),
 	of(remedyv1.RemediationAllowedCondition,
 		ofGuard(remedyv1.PausedReason), ofGuard(remedyv1.CheckDeletingReason), ofGuard(remedyv1.ClusterNotFoundReason),
-		ofGuard(remedyv1.ClusterDeletingReason), ofGuard(remedyv1.PauseRequestedReason), ofGuard(remedyv1.ClusterUnreachableReason),
-		ofGuard(remedyv1.TooManyUnhealthyReason), ofGuard(remedyv1.TooFewUnhealthyReason), ofGuard(remedyv1.StormReason),
+		ofGuard(remedyv1.ClusterDeletingReason), ofGuard(remedyv1.PauseRequestedReason), ofGuard(remedyv1.ClockSkewReason),
+		ofGuard(remedyv1.ClusterUnreachableReason), ofGuard(remedyv1.TooManyUnhealthyReason), ofGuard(remedyv1.TooFewUnhealthyReason),
+		ofGuard(remedyv1.StormReason),
 		reason(remedyv1.RemediationAllowedReason, "The limit is met, and new remediations are not paused.", "Nothing."),
 		reason(remedyv1.HealthUnknownReason,
 			"The health of more targets is unknown than the limit allows, and no target is known to be unhealthy.",

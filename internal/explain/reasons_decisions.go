@@ -25,8 +25,10 @@ var preflightReasons = []Reason{
 		"Exactly these facts, in a live read.",
 		"Nothing: the target is evaluated again. If it lasts, a read or a write fails: the message has the cause."),
 	newReason(Preflight, remediation.LeaseRenewed, leaseRenewed,
-		"The Node is Unknown, but its kubelet has renewed its Lease since. The remediation is blocked for one more timeout at most.",
-		"The Lease of the Node, where its condition Ready is Unknown; both times by the clock of its cluster.",
+		"The Node is not Ready by a report that is not its kubelet's, and the kubelet has renewed its Lease since. The remediation is "+
+			"blocked for one more timeout at most.",
+		"The Lease of the Node, where its condition Ready is Unknown, or False without the reason KubeletNotReady; both times by the clock "+
+			"of its cluster, unless another status was read later.",
 		"Find out why the kubelet reaches its Lease and does not report the status of its Node."),
 }
 
@@ -112,7 +114,7 @@ var eventReasons = []Reason{
 		"Nothing. The event is on the check only, because the target no longer exists."),
 	newReason(EventOnly, Withdrawn, fixed("another client canceled it"),
 		"Another client than the manager deleted the request, or canceled owner remediation.", "",
-		"Nothing, if that is intended: a target that is still unhealthy is remediated again."),
+		"Nothing, if that is intended. A target that is still unhealthy gets the next step at once, or the next attempt after its backoff."),
 	newReason(EventOnly, remediation.OwnerRefuses, fixed("the owner cannot remediate the target"),
 		"Owner remediation has ended because the owner reports that it cannot remediate the target.", "", "Check what the owner reports.").
 		needsAction(),
@@ -132,7 +134,7 @@ func preflightFailed(s *subject) string {
 
 // leaseRenewed leaves out when the Lease was renewed: that changes every ten seconds.
 func leaseRenewed(s *subject) string {
-	return "Kubelet renews the Node's Lease although Ready is Unknown; remediation is blocked" + when("until", s.Until)
+	return "Kubelet renews the Node's Lease although Ready is not True; remediation is blocked" + when("until", s.Until)
 }
 
 func ownerNotActing(s *subject) string {

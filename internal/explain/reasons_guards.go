@@ -76,6 +76,18 @@ var guards = []Reason{
 		"New remediations are paused. Remediations in progress continue, but owner remediation that no owner has begun is canceled.",
 		"`pauseRequests` of the check.",
 		"Remove the entry from `pauseRequests` when its cause no longer exists.").whenPassed(fixed("pauseRequests is empty")),
+	newReason(Guard, remediation.ClockSkew, clockSkew,
+		"The clock of the manager differs from that of the API server by more than 30 seconds. No remediation starts, and no step times out.",
+		"The `Date` of the last answer of the API server of the management cluster.",
+		"Synchronize the clocks of the machines that run the manager and the API server.").needsAction().
+		whenPassed(fixed("The clocks of the manager and of the API server agree")),
+	newReason(Guard, remediation.ReconnectGracePeriod,
+		fixed("Kubelets get 50 seconds to report after the API server or the manager has started, or the first connection"),
+		"The manager has started or connected the cluster for the first time, or the API server of the management cluster can be reached "+
+			"again. A Node whose Ready is Unknown gets time.",
+		"When the first answer of an API server followed a start or an outage, and whether Ready=Unknown, or a Node that has not "+
+			"joined, is the only cause. Where kube-controller-manager has held its Lease for 50 seconds, the first connection gives no time.",
+		"Nothing.").whenPassed(fixed("The kubelet has reported, or has had 50 seconds to report")),
 	newReason(Guard, remediation.ClusterUnreachable,
 		fixed("Workload cluster is unreachable; this failure cannot be verified without it; see ClusterReachable"),
 		"The workload cluster is unreachable. Only failures that can be verified without it are remediated.",
@@ -107,12 +119,18 @@ var guards = []Reason{
 		"Check the target: no remediator has fixed it. A step with owner remediation would replace it.").needsAction().whenPassed(failures),
 	newReason(Guard, remediation.InBackoff, backoff,
 		"The last remediation of the target failed a short time ago.",
-		"The remediation history of the target, and `backoff` of the check.",
+		"The remediation history of the target, and `backoff` of the check. A request that another client deletes before the target is healthy "+
+			"has failed.",
 		"Nothing: Remedy retries after the delay. Check the remediator if the next remediation fails, too.").whenPassed(failures),
 	newReason(Guard, remediation.TemplateNotResolved, templateNotResolved,
 		"Remedy cannot create a request from the template of the step, or the check has no step for the target.",
 		"The template, its kind and the permissions of the manager."+onlyRequests,
 		"See the condition TemplatesResolved of the check.").needsAction().whenPassed(template),
+	newReason(Guard, remediation.NoMachine, noMachine,
+		"The remediator of an infrastructure provider needs the Machine of the Node as the owner of the request, and there is none.",
+		"The Machines of the Cluster, their `status.nodeRef`, and the namespace of the template."+onlyRequests,
+		"Use a template of a remediator that finds Nodes. If the Node has a Machine, create the template in the namespace of the Machine.").
+		needsAction().whenPassed(machineFound),
 	newReason(Guard, remediation.RequestNameConflict, named("Another object", " has the name of the request"),
 		"Another object has the name of the request.",
 		"The request of that name and its owner; for a Node also what the check has to finish on an earlier Node of that name."+onlyRequests,
@@ -157,6 +175,18 @@ var guards = []Reason{
 // named is a sentence about the object that a guard has seen, or about another one if its name is not known.
 func named(otherwise, predicate string) func(*subject) string {
 	return func(s *subject) string { return sanitizedOr(s.Details.Cause, otherwise) + predicate }
+}
+
+func noMachine(s *subject) string {
+	return "No Machine in namespace " + sanitizedOr(s.Details.Cause, "of the template") +
+		" has this Node, and the remediator needs the Machine. Use a template of a remediator that finds Nodes"
+}
+
+func machineFound(s *subject) string {
+	if s.Details.Cause == "" {
+		return "The remediator needs no Machine"
+	}
+	return "The Machine is in namespace " + sanitized(s.Details.Cause)
 }
 
 func ownerRefuses(s *subject) string {
@@ -205,14 +235,6 @@ func notStuck(s *subject) string {
 }
 
 func owner(s *subject) string { return "The owner is " + sanitizedOr(s.Details.Cause, "unknown") }
-
-func pauseRequested(s *subject) string {
-	message := fmt.Sprintf("New remediations are paused by pauseRequests: %q", sanitized(s.Details.Cause))
-	if s.Details.Count > 1 {
-		message += fmt.Sprintf(" … and %d more", s.Details.Count-1)
-	}
-	return message
-}
 
 func verifiedWithoutCluster(s *subject) string {
 	if s.Details.Cause == "" {
@@ -278,7 +300,8 @@ func exhausted(s *subject) string {
 }
 
 func backoff(s *subject) string {
-	return fmt.Sprintf("Remediation has failed %s; the next one starts%s", times(s.Details.Count), when("at", s.Until))
+	message := fmt.Sprintf("Remediation has failed %s; the next one starts%s", times(s.Details.Count), when("at", s.Until))
+	return withCause(message, s.Details.Cause)
 }
 
 func failures(s *subject) string {

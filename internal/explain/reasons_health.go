@@ -10,6 +10,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
 // gates are in the order of evaluation.
@@ -113,10 +114,18 @@ func conditionOf(kind string) func(*subject) string {
 			message += " with reason " + cause
 		}
 		if f.Met {
-			return message + fmt.Sprintf(" for more than %s", f.Lasting)
+			return message + fmt.Sprintf(" for more than %s", f.Lasting) + claimed(f)
 		}
-		return message + when("since", f.Since) + unhealthyAt(f)
+		return message + when("since", f.Since) + claimed(f) + unhealthyAt(f)
 	}
+}
+
+// claimed is the time of a condition that cannot be true.
+func claimed(f *health.Finding) string {
+	if f.Claimed.IsZero() {
+		return ""
+	}
+	return "; " + string(remediation.ClockSkew) + ": its time" + when("", f.Claimed) + " is ignored, because another status was read later"
 }
 
 func nodeDeleted(s *subject) string {

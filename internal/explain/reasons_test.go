@@ -87,7 +87,7 @@ func TestVocabulary_Constants_AreComplete(t *testing.T) {
 func TestVocabulary_CoreReasons_EqualAPIReasons(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(worded(Rule)).To(Equal(constants(g, "api/v1alpha1", "TargetReason")))
-	g.Expect(worded(Guard, Preflight, Unfinished)).To(Equal(constants(g, "api/v1alpha1", "BlockedReason")))
+	g.Expect(constants(g, "api/v1alpha1", "BlockedReason")).To(Equal(worded(Guard, Preflight, Unfinished)))
 }
 
 func TestVocabulary_Order_IsOrderOfEvaluation(t *testing.T) {
@@ -150,6 +150,27 @@ func TestVocabulary_ConditionReasons_HaveCondition(t *testing.T) {
 		remedyv1.ReadyCondition, remedyv1.RemediationAllowedCondition, remedyv1.PausedCondition,
 		remedyv1.ClusterReachableCondition, remedyv1.TemplatesResolvedCondition, remedyv1.SelectorsDisjointCondition, remedyv1.AdoptedCondition,
 	))
+}
+
+// A host that its remediator has left can be given to the next Machine.
+func TestReady_RequestKept_NamesHost(t *testing.T) {
+	p := fleet(3, 1)
+	p.Planned.Kept = []string{"m-003"}
+	at := slices.IndexFunc(p.Situation.Targets, func(t remediation.Target) bool { return t.Name == "m-003" })
+	p.Situation.Targets[at].Request = &remediation.Request{UID: "u", Step: remediation.StepID{Template: "Metal3RemediationTemplate reboot"}}
+	p.Snapshot.Targets[at].Machine = &health.MachineFacts{ProviderID: "metal3://metal/host-7/uid"}
+	NewWithT(t).Expect(Conditions(p)[0].Message).To(Equal("Finalizers keep deleted requests for these targets: m-003 (BareMetalHost " +
+		"metal/host-7 with the annotation reboot.metal3.io/metal3-remediation-u). The next Machine may get the same BareMetalHost: set the " +
+		"annotation capm3.metal3.io/unhealthy on it, and remove its reboot annotation and the finalizer of the request"))
+}
+
+// Other clients delete the requests of a target, again and again.
+func TestReady_RequestsDeletedThreeTimes_IsFalse(t *testing.T) {
+	for times, reason := range map[int]string{2: remedyv1.ReadyReason, 3: remedyv1.RequestsDeletedReason} {
+		p := fleet(3, 1)
+		p.Situation.Targets[0].DeletedRequests.Times = times
+		NewWithT(t).Expect(Conditions(p)[0].Reason).To(Equal(reason))
+	}
 }
 
 // Ready is False while something unfinished waits for an administrator.

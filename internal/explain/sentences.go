@@ -52,6 +52,14 @@ const blockedPrefix = "Blocked: "
 
 // decisionSentence is what was done about a target and why, or why remediation is blocked. It is empty if there is nothing to do.
 func decisionSentence(f *Facts) string {
+	leaseEnded := ""
+	if end := f.Decision.LeaseEnd; !end.IsZero() {
+		leaseEnded = "The Lease of the Node ended" + when("at", end) + ", and others may remediate or maintain the Node"
+	}
+	return sentences(decided(f), leaseEnded)
+}
+
+func decided(f *Facts) string {
 	d := f.Decision
 	if d.Block.Reason != "" {
 		kind := Guard
@@ -70,6 +78,9 @@ func decisionSentence(f *Facts) string {
 	case remediation.StartRequest:
 		return fmt.Sprintf("Created %s, attempt %d", request(d.Step), d.Attempt)
 	case remediation.RequestOwnerRemediation:
+		if d.HandsOver {
+			return "Requested remediation by " + f.owner() + ": the remediator requests it in v1beta1 only, which owners do not read"
+		}
 		return "Requested remediation by " + f.owner()
 	case remediation.GiveUp:
 		return "Ended " + request(d.Step) + f.because()
@@ -91,20 +102,25 @@ func waiting(f *Facts) string {
 		return "Waiting for " + request(d.Step)
 	case t == nil:
 		return "Waiting for remediation by the owner"
-	case t.Request == nil && !t.DeletingSince.IsZero():
+	case (t.Request == nil || d.ByOwner(t)) && !t.DeletingSince.IsZero():
 		return "Waiting for the deletion of the target" + when("since", t.DeletingSince) + when("until", d.Until)
-	case t.Request == nil:
+	case t.Request == nil, d.ByOwner(t):
 		message := "Waiting for remediation by " + f.owner() + when("since", t.OwnerRemediation.Since) + when("until", d.Until)
 		if reason := sanitized(t.OwnerRemediation.OwnerReason); reason != "" {
 			message += "; OwnerRemediated has the reason " + reason
 		}
 		return message
 	case !t.Request.DeletingSince.IsZero():
-		return "Waiting for the deletion of " + request(d.Step) + when("since", t.Request.DeletingSince)
+		return "Waiting for the deletion of " + request(d.Step) + when("since", t.Request.DeletingSince) +
+			"; until then, its remediator can continue"
 	case f.Verdict != nil && f.Verdict.Recovered():
 		return "Healthy" + when("since", d.HealthySince) + "; Remedy withdraws " + request(d.Step) + when("at", f.recovered())
 	default:
-		return "Waiting for the remediator of " + request(d.Step) + when("until", d.Until)
+		message := "Waiting for the remediator of " + request(d.Step) + when("until", d.Until)
+		if problem := sanitized(t.Request.Problem); problem != "" {
+			message += "; it reports: " + problem
+		}
+		return message
 	}
 }
 
@@ -257,4 +273,16 @@ func capital(clause string) string {
 		return ""
 	}
 	return string(unicode.ToUpper(first)) + clause[size:]
+}
+
+func clockSkew(s *subject) string {
+	return "The clocks of the manager and of the API server differ by " + sanitizedOr(s.Details.Cause, "more than 30s")
+}
+
+func pauseRequested(s *subject) string {
+	message := fmt.Sprintf("New remediations are paused by pauseRequests: %q", sanitized(s.Details.Cause))
+	if s.Details.Count > 1 {
+		message += fmt.Sprintf(" … and %d more", s.Details.Count-1)
+	}
+	return message
 }

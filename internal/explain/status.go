@@ -55,14 +55,15 @@ func StateOf(v *health.Verdict, d *remediation.Decision) State {
 // the unhealthy targets of the last status, and request returns the request of a target, or nil if there is none.
 func Status(p *Evaluation, before []remedyv1.UnhealthyTarget, request func(target int) *remedyv1.RequestReference) remedyv1.CheckStatus {
 	counts, planned := &p.Assessment.Counts, p.Planned
-	targets, total := unhealthyTargets(p, before, request)
+	known := unhealthyBefore(p, before)
+	targets, total := unhealthyTargets(p, known, request)
 	return remedyv1.CheckStatus{
 		Conditions:            Conditions(p),
 		Unhealthy:             Number(counts.Unhealthy),
 		Suspect:               Number(counts.Suspect),
 		Undetermined:          Number(counts.Undetermined),
 		Remediating:           Number(planned.Counts.Remediating),
-		Blocked:               Number(planned.Counts.Blocked),
+		Blocked:               Number(planned.Counts.Blocked + keptBlocked(p, known)),
 		RemediationsAllowed:   Number(planned.LimitState.Limit.Left(planned.LimitState.Unhealthy)),
 		Limit:                 limit(&planned.LimitState.Limit),
 		UnhealthyTargets:      targets,
@@ -83,10 +84,9 @@ func source(l *remediation.Limit) string { return l.Field + "=" + sanitized(l.Va
 
 // unhealthyTargets are the first ones by name, and their total number.
 func unhealthyTargets(
-	p *Evaluation, before []remedyv1.UnhealthyTarget, request func(target int) *remedyv1.RequestReference,
+	p *Evaluation, known map[string]*remedyv1.UnhealthyTarget, request func(target int) *remedyv1.RequestReference,
 ) ([]remedyv1.UnhealthyTarget, int) {
 	var chosen []int
-	known := unhealthyBefore(p, before)
 	for i := range p.Planned.Decisions {
 		if listable(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i]) || known[p.Snapshot.Targets[i].Name] != nil {
 			chosen = append(chosen, i)
@@ -122,27 +122,48 @@ func unhealthyBefore(p *Evaluation, before []remedyv1.UnhealthyTarget) map[strin
 		}
 	}
 	for i := range p.Assessment.Verdicts {
-		v := &p.Assessment.Verdicts[i]
-		if v.Kind != health.Undetermined || v.Reason != health.NodeUnreadable && v.Reason != health.ReconnectGracePeriod {
-			delete(earlier, p.Snapshot.Targets[i].Name)
+		v, name := &p.Assessment.Verdicts[i], p.Snapshot.Targets[i].Name
+		unknown := v.Kind == health.Undetermined && (v.Reason == health.NodeUnreadable || v.Reason == health.ReconnectGracePeriod)
+		// The remediation of a target began after a preflight check, so the target was unhealthy.
+		if !unknown || p.Context.Unseen[name] && !p.Planned.Decisions[i].InFlight {
+			delete(earlier, name)
 		}
 	}
 	return earlier
+}
+
+// keptBlocked counts the targets that were unhealthy before, and that nothing but the connection blocks.
+func keptBlocked(p *Evaluation, known map[string]*remedyv1.UnhealthyTarget) int {
+	n := 0
+	for i := range p.Planned.Decisions {
+		if d := &p.Planned.Decisions[i]; known[p.Snapshot.Targets[i].Name] != nil && d.Block.Reason == "" && !d.InFlight {
+			n++
+		}
+	}
+	return n
 }
 
 // keep completes a target that was unhealthy before, and cannot be evaluated.
 func keep(p *Evaluation, trace *Trace, target, before *remedyv1.UnhealthyTarget) {
 	target.Health, target.SinceTime, target.Reason = before.Health, before.SinceTime, before.Reason
 	target.Message = sentences("Not evaluated: "+trace.Verdict.Message, "The target was unhealthy before", trace.Decision.Message)
-	switch {
-	case target.Decision != "":
-	case p.Policy.Observe:
-		target.Decision, target.BlockedReason = remedyv1.Observed, remedyv1.BlockedObserveMode
-	case p.Situation.Check.Unreachable:
-		target.Decision, target.BlockedReason = remedyv1.Blocked, remedyv1.BlockedClusterUnreachable
-	default:
-		target.Decision = remedyv1.Blocked
+	if target.Decision == "" {
+		target.Decision, target.BlockedReason = remedyv1.Blocked, KeptReason(p)
+		if p.Policy.Observe {
+			target.Decision = remedyv1.Observed
+		}
 	}
+}
+
+// KeptReason is what blocks the targets that were unhealthy before, and that cannot be evaluated.
+func KeptReason(p *Evaluation) remedyv1.BlockedReason {
+	switch {
+	case p.Policy.Observe:
+		return remedyv1.BlockedObserveMode
+	case cutOff(p):
+		return remedyv1.BlockedClusterUnreachable
+	}
+	return remedyv1.BlockedReconnectGracePeriod
 }
 
 // listable reports whether the status lists a target: an unhealthy or suspect one, or another one that is blocked, such as one whose

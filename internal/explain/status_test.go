@@ -133,20 +133,41 @@ func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
 	g.Expect(shown[1]).To(Equal("m-004 NodeDeleted true Blocked ClusterUnreachable " +
 		"Not evaluated: The Node could not be read. The target was unhealthy before"))
 	g.Expect(*status.Unhealthy).To(BeEquivalentTo(1))
+	g.Expect(*status.Blocked).To(BeEquivalentTo(1), "m-004, because m-003 is remediated")
 	g.Expect(*status.UnhealthyTargetsTotal).To(BeEquivalentTo(2))
 
 	shown, status = show(fleet(4, 0, restored), status.UnhealthyTargets)
 	g.Expect(shown).To(HaveLen(2))
-	g.Expect(shown[1]).To(Equal("m-004 NodeDeleted true Blocked  " +
+	g.Expect(shown[1]).To(Equal("m-004 NodeDeleted true Blocked ReconnectGracePeriod " +
 		"Not evaluated: Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z. " +
 		"The target was unhealthy before"))
 	g.Expect(*status.Unhealthy).To(BeZero())
+	g.Expect(*status.Blocked).To(BeEquivalentTo(2))
 	g.Expect(status.UnhealthyTargets[1].NextCheckTime).To(HaveValue(HaveField("Time", BeTemporally("==", noon.Add(time.Minute)))))
 
 	shown, _ = show(fleet(4, 0), status.UnhealthyTargets)
 	g.Expect(shown).To(BeEmpty(), "it is evaluated again")
 	shown, _ = show(fleet(4, 0, outage, func(p *Evaluation) { p.Policy.Observe = true }), before)
 	g.Expect(shown[1]).To(HavePrefix("m-004 NodeDeleted true Observed ObserveMode Not evaluated"))
+	unseen := func(p *Evaluation) { p.Context.Unseen = map[string]bool{"m-004": true} }
+	shown, _ = show(fleet(4, 0, outage, unseen), before)
+	g.Expect(shown).To(ConsistOf(HavePrefix("m-003 ")), "m-004 became unhealthy by what was read before the outage")
+	shown, _ = show(fleet(4, 0, outage, unseen, func(p *Evaluation) {
+		p.Policy.Steps = []remediation.Step{{ID: remediation.StepID{Template: "FooTemplate/a"}}}
+		p.Situation.Targets[0].Request = &remediation.Request{Step: p.Policy.Steps[0].ID, Attempt: 1, Started: ago(time.Minute)}
+	}), before)
+	g.Expect(shown).To(ContainElement(HavePrefix("m-004 NodeDeleted true Remediating ")), "a preflight check has confirmed it")
+}
+
+// A target that is healthy again and has to be confirmed is blocked, and counted.
+func TestStatus_Blocked_IsCounted(t *testing.T) {
+	g := NewWithT(t)
+	status := Status(fleet(2, 0, func(p *Evaluation) {
+		p.Policy.RecoveryConfirmed, p.Policy.Steps = true, []remediation.Step{{ID: remediation.StepID{Template: "FooTemplate/a"}}}
+		p.Situation.Targets[0].Request = &remediation.Request{Step: p.Policy.Steps[0].ID, Attempt: 1, Started: ago(time.Minute)}
+	}), nil, nil)
+	g.Expect(status.UnhealthyTargets).To(ConsistOf(HaveField("Decision", remedyv1.Blocked)))
+	g.Expect([]int32{*status.Blocked, *status.Remediating}).To(Equal([]int32{1, 0}))
 }
 
 func TestStatus_HealthyTargets_DoNotAllocate(t *testing.T) {

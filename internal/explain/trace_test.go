@@ -29,7 +29,7 @@ func queued() *Facts {
 	d := &remediation.Decision{Step: remediation.StepID{Order: 2}}
 	// Guards of requests do not apply to owner remediation.
 	notApplicable := []remediation.Reason{
-		remediation.TemplateNotResolved, remediation.RequestNameConflict, remediation.NodeLeaseHeld,
+		remediation.NoMachine, remediation.TemplateNotResolved, remediation.RequestNameConflict, remediation.NodeLeaseHeld,
 		remediation.ControlPlaneBusy, remediation.QuorumUnknown, remediation.SingleControlPlane, remediation.QuorumAtRisk,
 	}
 	saw := map[remediation.Reason]remediation.Details{
@@ -81,6 +81,8 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     NoRemediatingOwner          passed          The owner is MachineSet/a
     OwnerRefuses                passed          The owner does not refuse remediation
     PauseRequested              passed          pauseRequests is empty
+    ClockSkew                   passed          The clocks of the manager and of the API server agree
+    ReconnectGracePeriod        passed          The kubelet has reported, or has had 50 seconds to report
     ClusterUnreachable          passed          The workload cluster is reachable
     TooManyUnhealthy            passed          2 targets are unhealthy, and maxUnhealthy=40% allows 4
     TooFewUnhealthy             passed          No minimum is set
@@ -89,6 +91,7 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     EscalationExhausted         passed          No remediation has failed
     Backoff                     passed          No remediation has failed
     TemplateNotResolved         not applicable
+    NoMachine                   not applicable
     RequestNameConflict         not applicable
     NodeLeaseHeld               not applicable
     ControlPlaneBusy            not applicable

@@ -29,16 +29,16 @@ func Latest(a, b time.Time) time.Time {
 	return a
 }
 
-// began is when a condition got its status. If that is not recorded, it is when the object was created.
-func began(transition, created time.Time) time.Time {
-	if known := KnownTime(transition, created); !known.IsZero() {
+// began is when a condition got its status. If that is unknown, or before earliest, it is when the object was created.
+func began(transition, earliest, created time.Time) time.Time {
+	if known := KnownTime(transition, earliest); !known.IsZero() {
 		return known
 	}
 	return created
 }
 
-// KnownTime returns a time that another component has written about an object; zero if the time is unknown. A time before the object was
-// created is unknown, and a time outside 1970 to 9999 UTC, which no API server accepts in a status. Every such time passes this function.
+// KnownTime returns a time that another component has written about an object; zero if the time is unknown. A time before created is
+// unknown, and a time outside 1970 to 9999 UTC, which no API server accepts in a status. Every such time passes this function.
 func KnownTime(t, created time.Time) time.Time {
 	if year := t.UTC().Year(); year < 1970 || year > 9999 || t.Before(created) {
 		return time.Time{}

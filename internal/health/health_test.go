@@ -152,12 +152,14 @@ func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
 			})),
 			Suspect, UnhealthyNode, ago(time.Minute), ago(-4*time.Minute)),
 
-		evaluates("a transition before the object was created has an unknown time", machine(nodeIs("Ready", "False", 3*time.Hour)), Unhealthy,
-			UnhealthyNode, ago(2*time.Hour), never),
+		evaluates("a condition of a Node can be older than the Node",
+			machine(nodeIs("Ready", "False", 3*time.Hour)), Unhealthy, UnhealthyNode, ago(3*time.Hour), never),
 
 		// Conditions of the Machine.
 		evaluates("a condition of the Machine counts as those of the Node do", machine(infrastructureNotReadyFor(time.Hour)), Unhealthy,
 			UnhealthyMachine, ago(time.Hour), never),
+		evaluates("but not from before the Machine was created, because a move creates it again", machine(infrastructureNotReadyFor(3*time.Hour)),
+			Unhealthy, UnhealthyMachine, ago(2*time.Hour), never),
 		evaluates("also where the Node cannot be read", machine(infrastructureNotReadyFor(time.Hour), state(Unreadable)), Unhealthy,
 			UnhealthyMachine, ago(time.Hour), never),
 		evaluates("and is suspect before", machine(infrastructureNotReadyFor(50*time.Minute), state(Unreadable)), Suspect, UnhealthyMachine,

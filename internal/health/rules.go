@@ -69,14 +69,31 @@ func ruleUnhealthyMachine(all []Finding, t *Target, _ *ClusterFacts, p *Policy, 
 			continue
 		}
 		f := Finding{Rule: UnhealthyMachine, Condition: check.Type, Status: check.Status, Cause: condition.Reason}
-		all = append(all, deadline(f, began(condition.LastTransitionTime.Time, t.Machine.CreatedAt), check.Lasting, now))
+		// A move creates the Machine again, with its conditions.
+		since := began(condition.LastTransitionTime.Time, t.Machine.CreatedAt, t.Machine.CreatedAt)
+		if AboutNode(check.Type) {
+			// Cluster API copies the time of the Node, which is a claim.
+			since = Latest(since, t.notReadySince())
+		}
+		all = append(all, deadline(f, since, check.Lasting, now))
 	}
 	return all
 }
 
-// aboutNode reports whether a condition of a Machine only repeats the status of its Node.
-func aboutNode(kind string) bool {
+// AboutNode reports whether a condition of a Machine only repeats the status of its Node.
+func AboutNode(kind string) bool {
 	return kind == "NodeReady" || kind == "NodeHealthy"
+}
+
+// notReadySince is since when the Node is not Ready by what was read of it; zero if that agrees with the time that its writer claims.
+func (t *Target) notReadySince() time.Time {
+	for i := range t.Node.Conditions {
+		c := &t.Node.Conditions[i]
+		if t.nodeState() == Present && c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue && !c.LastHeartbeatTime.IsZero() {
+			return KnownTime(c.LastTransitionTime.Time, time.Time{})
+		}
+	}
+	return time.Time{}
 }
 
 // unverified reports whether a condition was set without a connection to the cluster, or is about a Node that cannot be read. Cluster API
@@ -84,7 +101,7 @@ func aboutNode(kind string) bool {
 // also about etcd and other Pods.
 func unverified(condition *metav1.Condition, node NodeState) bool {
 	unknown := condition.Status == metav1.ConditionUnknown
-	if !aboutNode(condition.Type) {
+	if !AboutNode(condition.Type) {
 		return unknown && condition.Reason == connectionDown
 	}
 	switch condition.Reason {
@@ -171,7 +188,10 @@ func ruleUnhealthyNode(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now
 			continue
 		}
 		f := Finding{Rule: UnhealthyNode, Condition: check.Type, Status: check.Status, Cause: condition.Reason}
-		all = append(all, deadline(f, began(condition.LastTransitionTime.Time, t.Node.CreatedAt), check.Lasting, now))
+		// As in-tree, a condition can be older than its Node.
+		since := began(condition.LastTransitionTime.Time, time.Time{}, t.Node.CreatedAt)
+		f.Claimed = KnownTime(condition.LastHeartbeatTime.Time, time.Time{})
+		all = append(all, deadline(f, since, check.Lasting, now))
 	}
 	return all
 }

@@ -81,6 +81,7 @@ type NodeFacts struct {
 	Name       string
 	CreatedAt  time.Time
 	ProviderID string
+	// Conditions have the heartbeat only where their time was corrected: it is the time that was claimed.
 	Conditions []corev1.NodeCondition
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -18,6 +19,33 @@ func TestFinding_AnnotationOfNode_NeedsNode(t *testing.T) {
 		finding := Finding{Rule: HasRemediateAnnotation, Met: true, OnNode: onNode}
 		g.Expect(finding.NeedsNode()).To(Equal(onNode))
 	}
+}
+
+// Cluster API copies the time of the Node, which is a claim. That of the Node was corrected.
+func TestEvaluate_CopiedCondition_CountsFromTheNode(t *testing.T) {
+	g := NewWithT(t)
+	verdictWith := func(kind, status string, node corev1.ConditionStatus, since, claimed time.Duration) Verdict {
+		target := machine(state(Present), with(func(t *Target) {
+			t.Machine.Conditions = []metav1.Condition{{Type: kind, Status: metav1.ConditionStatus(status), LastTransitionTime: metav1.NewTime(ago(time.Hour))}}
+			t.Node.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: node, LastTransitionTime: metav1.NewTime(ago(since))}}
+			if claimed > 0 {
+				t.Node.Conditions[0].LastHeartbeatTime = metav1.NewTime(ago(claimed))
+			}
+		}))
+		p := Policy{MachineConditions: []ConditionCheck{{kind, status, 5 * time.Minute}}}
+		return Evaluate(&Snapshot{Cluster: up(), Targets: []Target{target}}, &p, noon).Verdicts[0]
+	}
+	const hour = time.Hour
+	for _, kind := range []string{"NodeReady", "NodeHealthy"} {
+		for _, status := range []string{"False", "Unknown"} {
+			v := verdictWith(kind, status, corev1.ConditionStatus(status), time.Minute, hour)
+			g.Expect([]any{v.Kind, v.Findings[0].Since}).To(Equal([]any{Suspect, ago(time.Minute)}), "%s=%s", kind, status)
+			g.Expect(verdictWith(kind, status, corev1.ConditionStatus(status), 2*hour, 3*hour).Findings[0].Since).To(Equal(ago(hour)))
+			g.Expect(verdictWith(kind, status, corev1.ConditionTrue, time.Minute, hour).Findings[0].Since).To(Equal(ago(hour)), "it is Ready")
+			g.Expect(verdictWith(kind, status, corev1.ConditionStatus(status), time.Minute, 0).Findings[0].Since).To(Equal(ago(hour)), "it was not corrected")
+		}
+	}
+	g.Expect(verdictWith("InfrastructureReady", "False", corev1.ConditionUnknown, time.Minute, hour).Findings[0].Since).To(Equal(ago(hour)))
 }
 
 // Cluster API sets this condition on every Machine of an unreachable cluster, also if all Nodes are healthy.

@@ -55,6 +55,8 @@ type Finding struct {
 	Due   time.Time
 	// Lasting is how long it must last.
 	Lasting time.Duration
+	// Claimed is the time of the condition, if it is before Since because another status was read then; zero otherwise.
+	Claimed time.Time
 	// Condition, Status and Cause are those of the condition, if there is one.
 	Condition, Status, Cause string
 	// OnNode: the annotation that requests remediation is that of Nodes.
@@ -95,5 +97,5 @@ func (c *Counts) add(kind Kind) {
 // NeedsNode reports whether a finding cannot be verified while the workload cluster is unreachable.
 func (f *Finding) NeedsNode() bool {
 	return f.Rule == NodeDeleted || f.Rule == NodeStartupTimeout || f.Rule == UnhealthyNode ||
-		f.Rule == UnhealthyMachine && aboutNode(f.Condition) || f.Rule == HasRemediateAnnotation && f.OnNode
+		f.Rule == UnhealthyMachine && AboutNode(f.Condition) || f.Rule == HasRemediateAnnotation && f.OnNode
 }

@@ -89,7 +89,7 @@ func (p *scope) WriteCheck(ctx context.Context, plan *remediation.Planned, write
 			return nil
 		}
 		err := p.r.ReleaseLease(ctx, p.snapshot.check, p.lease, p.snapshot.claims)
-		return p.released(workload.ControlPlaneLease, err)
+		return p.released(ctx, workload.ControlPlaneLease, err)
 	case remediation.RemoveFinalizer:
 		return p.removeFinalizer(ctx)
 	}
@@ -259,9 +259,9 @@ func MachinesInCluster(cluster client.ObjectKey, live bool) []client.ListOption 
 	return []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
 }
 
-// HasNode reports whether a Machine, and not another one that names the same Node, has the Node: the one that is not being deleted, and
+// hasNode reports whether a Machine, and not another one that names the same Node, has the Node: the one that is not being deleted, and
 // then the first by name. A list of Machines has no order.
-func HasNode(machine, other *clusterv1.Machine) bool {
+func hasNode(machine, other *clusterv1.Machine) bool {
 	if other == nil || machine.DeletionTimestamp.IsZero() != other.DeletionTimestamp.IsZero() {
 		return other == nil || machine.DeletionTimestamp.IsZero()
 	}

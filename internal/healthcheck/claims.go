@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/pkg/errors"
@@ -29,12 +30,13 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 	if err != nil {
 		return nil, err
 	}
-	others, certain, err := e.otherNames(ctx, check.Cluster)
+	others, err := e.otherNames(ctx, check.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	same := *check
-	for _, same.Cluster = range others {
+	for _, other := range others {
+		same.Cluster = other.key
 		if cluster = nil; same.Cluster != workload.ManagementCluster {
 			if cluster, err = ClusterOf(ctx, e.Cache, same.Cluster); err != nil {
 				return nil, err
@@ -45,40 +47,128 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 			return nil, err
 		}
 		for i := range more {
-			more[i].Deleting = more[i].Deleting || !certain
+			more[i].Deleting = more[i].Deleting || !other.certain
 		}
 		all = append(all, more...)
 	}
 	return all, nil
 }
 
+// otherName is another name of a cluster; one that is not certain may be another cluster.
+type otherName struct {
+	key     client.ObjectKey
+	certain bool
+}
+
 // otherNames returns the other names of a cluster, if the management cluster manages itself: checks without a Cluster and those of its
-// Cluster monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines. An instance of one namespace
-// may lack the permission to read these Nodes, and does not reconcile checks without a Cluster. If the Nodes cannot be read, every Cluster
-// may be the management cluster. No check without a Cluster starts anything then, and reports that. The checks of Clusters only wait for
-// what it has started.
-func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) (names []client.ObjectKey, certain bool, err error) {
+// Cluster monitor the same Nodes. An instance of one namespace may lack the permission to read these Nodes, and does not reconcile checks
+// without a Cluster. If the Nodes cannot be read, every Cluster may be the management cluster. No check without a Cluster starts anything
+// then, and reports that. The checks of Clusters only wait for what it has started.
+func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) ([]otherName, error) {
 	reads := func(claimant Claimant) bool {
 		_, is := claimant.Object().(*remedyv1.NodeHealthCheck)
 		return is
 	}
 	checks := &remedyv1.NodeHealthCheckList{}
 	local := client.MatchingFields{ByCluster: workload.ManagementCluster.String()}
-	if e.Namespace != "" || e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) {
-		return nil, true, nil
+	if e.Namespace != "" || e.OwnNodesForbidden || e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) {
+		return nil, nil
 	}
 	if err := e.Cache.List(ctx, checks, local, client.UnsafeDisableDeepCopy); err != nil || len(checks.Items) == 0 {
-		return nil, true, errors.Wrap(err, "failed to read the checks of the management cluster")
+		return nil, errors.Wrap(err, "failed to read the checks of the management cluster")
 	}
 	nodes, err := e.Clusters.Get(workload.ManagementCluster).Nodes(ctx)
-	all := append(ClustersOfNodes(nodes), workload.ManagementCluster)
 	switch {
 	case err != nil && workload.ReadErrorReasonOf(err) == workload.NotReadYet:
-		return nil, false, err
-	case err == nil && !slices.Contains(all, cluster):
-		return nil, true, nil
+		return nil, err
+	case err != nil && cluster == workload.ManagementCluster:
+		return nil, nil
+	case err != nil:
+		return []otherName{{key: workload.ManagementCluster}}, nil //nolint:nilerr // It is a name that is not certain.
 	}
-	return slices.DeleteFunc(all, func(other client.ObjectKey) bool { return other == cluster }), err == nil, nil
+	own, err := e.ownClusters(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	unread, is := own[cluster]
+	if !is && cluster != workload.ManagementCluster {
+		return nil, nil
+	}
+	own[workload.ManagementCluster] = nil
+	var names []otherName
+	for _, key := range slices.SortedFunc(maps.Keys(own), func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) }) {
+		if key != cluster && (unread == nil || key == workload.ManagementCluster) {
+			names = append(names, otherName{key, unread == nil && own[key] == nil})
+		}
+	}
+	return names, nil
+}
+
+// ownClusters returns those of the Clusters in the annotations of Nodes of the management cluster that are the management cluster itself,
+// and with an error those whose Nodes cannot be read. A kubelet can write any Cluster on its own Node, so the UID of a Node has to be the
+// same in both.
+func (e *Environment) ownClusters(ctx context.Context, nodes []*corev1.Node) (map[client.ObjectKey]error, error) {
+	own := map[client.ObjectKey]error{}
+	for _, key := range ClustersOfNodes(nodes) {
+		cluster, err := ClusterOf(ctx, e.Cache, key)
+		if err != nil {
+			return nil, err
+		}
+		// The Nodes of a management cluster usually name a Cluster that another management cluster has.
+		if cluster == nil {
+			continue
+		}
+		if same, err := e.Clusters.Get(key).Nodes(ctx); err != nil || haveNodeInCommon(nodes, same) {
+			own[key] = err
+		}
+	}
+	return own, nil
+}
+
+// MachinesOf returns the Machines of Nodes by the names of the Nodes, from the cache or live. In the management cluster there are some if
+// it manages itself: then its Nodes have the annotations of Cluster API, and Machines refer to them. unread is why it is unknown whether a
+// Machine is that of the Node.
+func (e *Environment) MachinesOf(
+	ctx context.Context, reader client.Reader, cluster client.ObjectKey, nodes []*corev1.Node, live bool,
+) (all map[string]*clusterv1.Machine, unread map[string]error, err error) {
+	if e.NoClusterAPI.Load() {
+		return nil, nil, nil
+	}
+	clusters, annotated := map[client.ObjectKey]error{cluster: nil}, map[string]client.ObjectKey{}
+	if cluster == workload.ManagementCluster {
+		if clusters, err = e.ownClusters(ctx, nodes); err != nil {
+			return nil, nil, err
+		}
+		for _, node := range nodes {
+			annotated[node.Name] = ClusterOfNode(node)
+		}
+	}
+	all, unread = map[string]*clusterv1.Machine{}, map[string]error{}
+	for key, unreadCluster := range clusters {
+		list := &clusterv1.MachineList{}
+		if err := reader.List(ctx, list, MachinesInCluster(key, live)...); err != nil {
+			return nil, nil, errors.Wrap(err, "failed to read the Machines")
+		}
+		for i := range list.Items {
+			machine := &list.Items[i]
+			name := machine.Status.NodeRef.Name
+			if name != "" && (cluster != workload.ManagementCluster || annotated[name] == key) && hasNode(machine, all[name]) {
+				all[name] = machine
+				if unreadCluster != nil {
+					unread[name] = workload.UnreadCluster(key, unreadCluster)
+				}
+			}
+		}
+	}
+	return all, unread, nil
+}
+
+// haveNodeInCommon reports whether a Node has the same UID in both lists, which are sorted by name.
+func haveNodeInCommon(nodes, others []*corev1.Node) bool {
+	return slices.ContainsFunc(nodes, func(node *corev1.Node) bool {
+		i, found := slices.BinarySearchFunc(others, node.Name, func(n *corev1.Node, name string) int { return cmp.Compare(n.Name, name) })
+		return found && node.UID == others[i].UID
+	})
 }
 
 // ClustersOfNodes are the Clusters in the annotations of Nodes, each once.

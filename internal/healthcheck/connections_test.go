@@ -35,7 +35,7 @@ func TestConnections_ClustersComeAndGo_LeaveNothing(t *testing.T) {
 	s := stage.New(t, stage.WithProxy)
 	s.CreateMachine("m-1")
 	s.ChangeNode("m-1", func(node *corev1.Node) { node.Labels = s.NodeLabels() })
-	s.CreateNodeTemplate(remediator.Metal3, "soft")
+	s.CreateNodeTemplate(remediator.Example, "soft")
 	s.Expect(stage.Workload.InstallCRDObjects(remediator.FenceAgents.CRDs()...)).To(Succeed())
 	s.Expect(s.Workload.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})).To(Succeed())
 	template := remediator.FenceAgents.NewTemplate(s.Namespace, "reboot", map[string]any{"agent": "fence_ipmilan"})
@@ -90,7 +90,7 @@ func createAndDeleteClusters(s *stage.Stage, c *stage.Instance, number, batch, c
 		createMachineOf(s, name(i))
 		s.CreateCheck(name(i), stage.OfPool(name(i)), func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = name(i) })
 		s.CreateNodeCheck(name(i), func(spec *remedyv1.NodeHealthCheckSpec) {
-			spec.ClusterRef.Name, spec.RemediationTemplate = name(i), stage.NodeTemplateReference(s, remediator.Metal3, "soft")
+			spec.ClusterRef.Name, spec.RemediationTemplate = name(i), stage.NodeTemplateReference(s, remediator.Example, "soft")
 			if i%2 == 1 {
 				spec.TemplateLocation = remedyv1.WorkloadLocation
 				spec.RemediationTemplate = stage.NodeTemplateReference(s, remediator.FenceAgents, "reboot")

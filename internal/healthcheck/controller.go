@@ -57,6 +57,8 @@ type Environment struct {
 	PollInterval time.Duration
 	// ReadOnly: nothing is written, so only permissions to read are needed.
 	ReadOnly bool
+	// OwnNodesForbidden: the user is not allowed to read the Nodes of the management cluster, so no Cluster is compared with it.
+	OwnNodesForbidden bool
 
 	workloadMu sync.Mutex
 	// workloadRequests are those of workload clusters, in which checks of Nodes can have their requests.

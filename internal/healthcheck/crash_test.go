@@ -103,7 +103,7 @@ func runStageAtEachWrite(t *testing.T, begins func() *stage.Stage, begin func(s 
 			for _, m := range s.Machines() {
 				all = append(all, &m)
 			}
-			for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
+			for _, kind := range []remediator.Kind{remediator.Example, remediator.Metal3, remediator.FenceAgents, remediator.SelfNode} {
 				for _, request := range s.Requests(kind) {
 					all = append(all, &request)
 				}
@@ -167,7 +167,7 @@ func TestEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
 		s.CreateUnhealthyMachine("m-1")
 		s.CreateCheck(
 			"workers",
-			stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.Metal3, "hard"), nil),
+			stage.BySteps(s.CreateTemplate(remediator.Example, "soft"), s.CreateTemplate(remediator.Metal3, "hard"), nil),
 		)
 		s.steps = []func(){
 			func() { s.Advance(10 * time.Minute) },
@@ -190,7 +190,7 @@ func TestNodeEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
 	runStageAtEachWrite(t, begins, func(s *scenario) {
 		createNodes(s.Stage)
 		s.CreateNodeCheck("workers", stage.NodeSteps(
-			s.CreateNodeTemplate(remediator.FenceAgents, "soft"), s.CreateNodeTemplate(remediator.Metal3, "hard")))
+			s.CreateNodeTemplate(remediator.FenceAgents, "soft"), s.CreateNodeTemplate(remediator.SelfNode, "hard")))
 		s.steps = []func(){
 			func() { s.Advance(10 * time.Minute) },
 			func() { s.SetReady("n-3", corev1.ConditionTrue, 0) },
@@ -277,11 +277,11 @@ func TestWithdrawal_AnyWriteFails_EndsTheSame(t *testing.T) {
 			runAtEachWrite(t, func(s *scenario) {
 				s.CreateUnhealthyMachine("m-1")
 				s.CreateUnhealthyMachine("m-2")
-				check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")), stage.MaxInFlight(1))
+				check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Example, "soft")), stage.MaxInFlight(1))
 				runUntilIdle(s.Stage)
-				s.Remediate(remediator.FenceAgents, remediator.Hangs)
+				s.Remediate(remediator.Example, remediator.Hangs)
 				change(s.Stage, check)
-				s.steps = []func(){func() { s.Remediate(remediator.FenceAgents, remediator.Hangs) }}
+				s.steps = []func(){func() { s.Remediate(remediator.Example, remediator.Hangs) }}
 			}, faults.Refuse, faults.LoseAnswer)
 		})
 	}

@@ -45,7 +45,7 @@ func (c *kindCheck) remediationEvents() (all []string) {
 func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
-		s.first = remediator.FenceAgents
+		s.first = s.soft
 		s.createUnhealthy("m-1")
 		check := s.createCheck(inSteps(s.first, s.first), func(set *settings) {
 			set.ownerLast = !s.ofNodes
@@ -56,7 +56,7 @@ func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 		stepInStatus := func() *int32 { return check.target("m-1").Step }
 		s.Eventually(step).Should(Equal("step-1 1"))
 		s.Remediate(s.first, remediator.Fails)
-		s.Eventually(s.annotations("m-1")).Should(HaveKeyWithValue(remedyv1.TriedAnnotation, "1 FenceAgentsRemediationTemplate/step-1"))
+		s.Eventually(s.annotations("m-1")).Should(HaveKeyWithValue(remedyv1.TriedAnnotation, "1 "+s.soft.Template().Kind+"/step-1"))
 		s.Eventually(func() string {
 			s.Remediate(s.first, remediator.Silent)
 			s.Remediate(s.first, remediator.Hangs)
@@ -93,7 +93,7 @@ func expectEscalationRecorded(c *stage.Instance, check *kindCheck) {
 	}
 	var events []string
 	for n := 1; n <= 2; n++ {
-		by := fmt.Sprintf("the request of step %d (FenceAgentsRemediationTemplate/step-%d)", n, n)
+		by := fmt.Sprintf("the request of step %d (%s/step-%d)", n, s.soft.Template().Kind, n)
 		events = append(events, "RemediationStarted, m-1: Created "+by+", attempt 1",
 			"StepFailed, m-1: Remediation by "+by+" ended because the remediator reported a failure")
 	}
@@ -136,20 +136,20 @@ func TestEscalation_StepTimesOut_NextStepStarts(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
 		s.createUnhealthy("m-1")
-		s.createCheck(inSteps(remediator.FenceAgents, remediator.Metal3))
+		s.createCheck(inSteps(s.soft, s.hard))
 		c := s.Start()
-		s.Eventually(s.requestOf(remediator.FenceAgents, "m-1")).ShouldNot(BeNil())
-		s.Remediate(remediator.FenceAgents, remediator.Hangs)
+		s.Eventually(s.requestOf(s.soft, "m-1")).ShouldNot(BeNil())
+		s.Remediate(s.soft, remediator.Hangs)
 		s.Advance(9 * time.Minute)
 		c.WaitIdle()
-		s.Expect(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))()).To(BeFalse(), "one minute of the timeout is left")
+		s.Expect(beingDeleted(s.requestOf(s.soft, "m-1"))()).To(BeFalse(), "one minute of the timeout is left")
 		s.Advance(time.Minute)
-		s.Eventually(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))).Should(BeTrue())
-		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
-		s.Expect(s.requestOf(remediator.Metal3, "m-1")()).To(BeNil(), "the request of the first step still exists")
-		s.Remediate(remediator.FenceAgents, remediator.Hangs)
-		s.Eventually(s.requestOf(remediator.Metal3, "m-1")).ShouldNot(BeNil())
-		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")()).To(BeNil())
+		s.Eventually(beingDeleted(s.requestOf(s.soft, "m-1"))).Should(BeTrue())
+		s.Expect(s.requestOf(s.soft, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
+		s.Expect(s.requestOf(s.hard, "m-1")()).To(BeNil(), "the request of the first step still exists")
+		s.Remediate(s.soft, remediator.Hangs)
+		s.Eventually(s.requestOf(s.hard, "m-1")).ShouldNot(BeNil())
+		s.Expect(s.requestOf(s.soft, "m-1")()).To(BeNil())
 	}, stage.WithClock)
 }
 
@@ -158,22 +158,22 @@ func TestEscalation_ForeignFinalizer_BlocksTheNextStep(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
 		s.createUnhealthy("m-1")
-		check := s.createCheck(inSteps(remediator.FenceAgents, remediator.Metal3))
+		check := s.createCheck(inSteps(s.soft, s.hard))
 		c := s.Start()
-		s.Eventually(s.requestOf(remediator.FenceAgents, "m-1")).ShouldNot(BeNil())
-		request := s.requestOf(remediator.FenceAgents, "m-1")()
+		s.Eventually(s.requestOf(s.soft, "m-1")).ShouldNot(BeNil())
+		request := s.requestOf(s.soft, "m-1")()
 		s.SetRequestFinalizers(request, "example.com/keeper")
 		s.Advance(11 * time.Minute)
-		s.Eventually(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))).Should(BeTrue())
+		s.Eventually(beingDeleted(s.requestOf(s.soft, "m-1"))).Should(BeTrue())
 		c.WaitIdle()
 		s.Advance(5*time.Minute + time.Second)
 		s.Eventually(check.decision("m-1")).Should(Equal("Blocked PreviousStepNotReleased"))
 		s.Eventually(check.condition(remedyv1.ReadyCondition)).Should(Equal("False PreviousStepNotReleased"))
-		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")().GetFinalizers()).
+		s.Expect(s.requestOf(s.soft, "m-1")().GetFinalizers()).
 			To(ConsistOf("example.com/keeper"), "another controller owns the finalizer")
-		s.Expect(s.requestOf(remediator.Metal3, "m-1")()).To(BeNil())
+		s.Expect(s.requestOf(s.hard, "m-1")()).To(BeNil())
 		s.SetRequestFinalizers(request)
-		s.Eventually(s.requestOf(remediator.Metal3, "m-1")).ShouldNot(BeNil())
+		s.Eventually(s.requestOf(s.hard, "m-1")).ShouldNot(BeNil())
 	}, stage.WithClock)
 }
 
@@ -182,13 +182,13 @@ func TestEscalation_AllStepsFail_RestartsAfterBackoff(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
 		s.createUnhealthy("m-1")
-		check := s.createCheck(inSteps(remediator.FenceAgents))
+		check := s.createCheck(inSteps(s.soft))
 		s.Start()
-		request := s.requestOf(remediator.FenceAgents, "m-1")
+		request := s.requestOf(s.soft, "m-1")
 		s.Eventually(request).ShouldNot(BeNil())
 		first := request()
 		s.Eventually(func() any {
-			s.Remediate(remediator.FenceAgents, remediator.Fails)
+			s.Remediate(s.soft, remediator.Fails)
 			return request()
 		}).Should(BeNil())
 		s.Eventually(check.decision("m-1")).Should(Equal("Blocked Backoff"))

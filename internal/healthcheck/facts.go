@@ -37,7 +37,7 @@ func (s *snapshot) facts(now time.Time) *pipeline.Facts {
 	}
 	f.Policy.Observe = s.observes()
 	f.Policy.Steps = slices.Clone(s.check.Policy.Steps)
-	s.markUnresolved(f.Policy.Steps)
+	s.markSteps(f.Policy.Steps)
 	f.Snapshot.Cluster = s.clusterFacts()
 	f.Situation.Check = s.checkFacts(now, &f.Context.Reading)
 	f.Situation.Owners = s.owners
@@ -64,6 +64,10 @@ func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Targe
 	r.Unread = s.check.ofNodes() && s.nodesUnread != nil
 	machine.NodeGoneSince = cmp.Or(machine.NodeGoneSince, s.nodeGoneSince[t.uid()])
 	r.RequestNameConflict, r.UnpausedAt, r.BlockedAt = s.nameConflicts[t.name()], s.pauseEnds[t.uid()], s.blockedAt[t.uid()]
+	r.DeletedRequests = s.deletedRequests[t.uid()]
+	if t.Machine != nil {
+		r.MachineNamespace = t.Machine.Namespace
+	}
 	claim, title := s.responsible(t, &r)
 	if title != "" && s.observes() {
 		// The request of the other check would not be there without it.
@@ -71,7 +75,9 @@ func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Targe
 	}
 	r.CoveredBy, r.CoveredUntil, r.CoveredElsewhere = title, claim.Until, title != "" && claim.Rank != s.check.Claim.Rank
 	if found := s.requestFor(t); found != nil {
-		r.Request = found.Facts(s.check.Naming)
+		if r.Request = s.completed[t.uid()]; r.Request == nil {
+			r.Request = found.Facts(s.check.Naming)
+		}
 		// A Node that loses its label meanwhile is still remediated as a part of the control plane.
 		r.ControlPlane = r.ControlPlane || found.ControlPlane
 	}
@@ -105,9 +111,14 @@ func (s *snapshot) checkFacts(now time.Time, nodes *explain.NodeReads) remediati
 		Deleting:          s.check.deleting(),
 		Reconnecting:      now.Before(until),
 		ReconnectingUntil: until,
-		Storm:             notes.Storm(s.check.Object.GetAnnotations()),
-		PauseRequests:     s.check.PauseRequests,
-		Cluster:           s.clusterState(),
+		Observation: remediation.Observation{
+			KubeletsUntil:  s.connection.KubeletsUntil,
+			ClockOffset:    s.connection.ClockOffset,
+			NodesReadSince: s.connection.NodesReadSince,
+		},
+		Storm:         notes.Storm(s.check.Object.GetAnnotations()),
+		PauseRequests: s.check.PauseRequests,
+		Cluster:       s.clusterState(),
 	}
 	switch paused := meta.FindStatusCondition(s.check.Status.Conditions, remedyv1.PausedCondition); {
 	case paused == nil:
@@ -146,8 +157,11 @@ func (s *snapshot) conditionFacts() explain.ConditionFacts {
 	around := explain.ConditionFacts{
 		Cluster: clusterName(s.check), ClusterPaused: s.clusterPaused(), CheckPaused: s.check.Paused,
 		Templates: s.templates, Reading: s.reading(), UnreadableOwners: s.unreadOwners, Missing: s.missing,
-		OtherChecks: len(s.claims), ForbiddenChecks: s.claimsForbidden, ForbiddenWrite: s.unreleased,
-		Insecure: s.connection.Insecure, NodesUnknown: s.nodesUnknown,
+		OtherChecks: len(s.claims), ForbiddenChecks: s.claimsForbidden,
+		Insecure: s.connection.Insecure, NodesUnknown: s.nodesUnknown, Unseen: s.unseen(),
+	}
+	if around.ForbiddenWrite = s.unreleased; s.check.deleting() {
+		around.ForbiddenWrite, around.UnreleasedLease = "", s.unreleased
 	}
 	if workload.ReadErrorReasonOf(s.connection.Err) == workload.KubeconfigRefused {
 		around.KubeconfigRejected = s.connection.Err.Error()
@@ -156,6 +170,22 @@ func (s *snapshot) conditionFacts() explain.ConditionFacts {
 		around.UnlistableRequests = s.unreadRequests()
 	}
 	return around
+}
+
+// unseen returns the targets that became unhealthy after the API server of the cluster had answered last.
+func (s *snapshot) unseen() (unseen map[string]bool) {
+	if len(s.unhealthyAt) == 0 {
+		return nil
+	}
+	for _, t := range s.targets {
+		if s.unhealthyAt[t.uid()].After(s.connection.LastSeen) {
+			if unseen == nil {
+				unseen = map[string]bool{}
+			}
+			unseen[t.name()] = true
+		}
+	}
+	return unseen
 }
 
 // unreadRequests returns why some requests may not have been read; empty if all were. It is sorted, so it is reported once.
@@ -199,12 +229,16 @@ func (s *snapshot) reading() explain.NodeReads {
 	return r
 }
 
-// markUnresolved marks the steps of which no request can be created: the template is not usable, or existing requests could not be read.
-func (s *snapshot) markUnresolved(steps []remediation.Step) {
+// markSteps marks the steps of which no request can be created: the template is not usable, or existing requests could not be read. It also
+// marks those whose remediators need Machines.
+func (s *snapshot) markSteps(steps []remediation.Step) {
 	for _, template := range s.check.Templates {
 		for i := range steps {
 			if !steps[i].Owner && steps[i].ID.Template == s.check.Naming.Text(template) {
 				steps[i].Unresolved = s.unknown || s.unresolved[template]
+				if template.NeedsMachine() {
+					steps[i].NeedsMachineIn = template.Namespace
+				}
 			}
 		}
 	}

@@ -32,8 +32,8 @@ type kindStage struct {
 	*stage.Stage
 	// ofNodes: the targets are Nodes, and their check is a NodeHealthCheck. byOwner: the owners of Machines remediate them.
 	ofNodes, byOwner bool
-	// first is the kind of requests of the first step.
-	first remediator.Kind
+	// first is the kind of requests of the only step, and soft and hard are those of two steps.
+	first, soft, hard remediator.Kind
 	// targets, requests and checks are resources.
 	targets, requests, checks string
 	// skip and remediate are the annotations of a target that a user sets.
@@ -71,10 +71,14 @@ func forEachRemediation(t *testing.T, test func(s *kindStage), options ...func(*
 
 func newKindStage(t *testing.T, ofNodes bool, options ...func(*stage.Stage)) *kindStage {
 	t.Helper()
-	s := &kindStage{ofNodes: ofNodes, first: remediator.Metal3, targets: machinesResource, checks: checksResource}
+	s := &kindStage{
+		ofNodes: ofNodes, first: remediator.Metal3, soft: remediator.Example, hard: remediator.Metal3,
+		targets: machinesResource, checks: checksResource,
+	}
 	s.skip, s.remediate = clusterv1.MachineSkipRemediationAnnotation, clusterv1.RemediateMachineAnnotation
 	if ofNodes {
 		s.skip, s.remediate = remedyv1.SkipRemediationAnnotation, remedyv1.RemediateNodeAnnotation
+		s.soft, s.hard = remediator.FenceAgents, remediator.SelfNode
 		s.first, s.targets, s.checks = remediator.FenceAgents, "nodes", "nodehealthchecks.remedy.cluster.x-k8s.io"
 		options = append(slices.Clone(options), stage.WithAllNamespaces)
 	}

@@ -92,13 +92,13 @@ func (p *scope) acquireNodeLease(ctx context.Context, node requests.Object, unti
 		if node.UID != "" {
 			owners = append(owners, workload.NodeOwner(node.Name, node.UID))
 		}
-		key, before := workload.NodeLeaseKey(node.Name), p.readNodeLease(node.Name)
+		key, before := p.nodeLeases.Key(node.Name), p.readNodeLease(node.Name)
 		acquired, err = workload.AcquireLease(ctx, api, key, before, p.snapshot.check.LeaseHolder(), p.now, until, owners...)
 		if err == nil {
 			p.keepNodeLease(node.Name, acquired)
 		}
 	}
-	return p.writeError("Lease "+workload.NodeLeaseKey(node.Name).String(), err)
+	return p.writeError("Lease "+p.nodeLeases.Key(node.Name).String(), err)
 }
 
 // releaseNodeLease deletes the Lease of a Node as it was read.
@@ -111,12 +111,11 @@ func (p *scope) releaseNodeLease(ctx context.Context, node requests.Object) erro
 	if err != nil {
 		return err
 	}
-	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
-		err = errors.Wrap(err, "failed to release the Lease of the Node")
-		return p.writeError("Lease "+workload.NodeLeaseKey(node.Name).String(), err)
+	err = errors.Wrap(client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)), "failed to release the Lease of the Node")
+	if err = p.released(ctx, client.ObjectKeyFromObject(lease), err); err == nil {
+		p.keepNodeLease(node.Name, nil)
 	}
-	p.keepNodeLease(node.Name, nil)
-	return nil
+	return err
 }
 
 // releaseNodeLeases deletes the Leases of all Nodes that the check still holds, before its finalizer is removed.
@@ -136,21 +135,29 @@ func (p *scope) releaseNodeLeases(ctx context.Context) error {
 			return err
 		}
 		err = errors.Wrap(client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)), "failed to release the Lease of a Node")
-		if err := p.released(client.ObjectKeyFromObject(lease), err); err != nil {
+		if err := p.released(ctx, client.ObjectKeyFromObject(lease), err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// released returns the error of the release of a Lease, which comes after the report. The next reconcile reports a missing permission.
-func (p *scope) released(key client.ObjectKey, err error) error {
+// released returns the error of the release of a Lease, which comes after the report. The next reconcile reports a missing permission. One
+// failure keeps a check that is being deleted, and the next reconcile reports any failure. After that, the Lease is left until it expires:
+// a workload cluster must not keep the check of an administrator.
+func (p *scope) released(ctx context.Context, key client.ObjectKey, err error) error {
 	if err == nil {
 		return nil
 	}
 	failed := p.writeError("Lease "+key.String(), err)
+	if p.check.deleting() && p.snapshot.unreleased != "" {
+		ctrl.LoggerFrom(ctx).Info("A Lease could not be released, and expires", "lease", key.String(), "reason", failed.Error())
+		return nil
+	}
 	var write *pipeline.WriteError
-	if errors.As(failed, &write) && apierrors.IsForbidden(err) {
+	if errors.As(failed, &write) && (p.check.deleting() || apierrors.IsForbidden(err)) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.record.unreleased = write.Cause
 	}
 	return failed

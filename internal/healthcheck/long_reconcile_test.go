@@ -22,7 +22,6 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
@@ -31,12 +30,12 @@ func TestStepTimeout_LongReconcile_StartsAtCreation(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
 		s.createUnhealthy("m-1", "m-2")
-		s.createCheck(inSteps(remediator.FenceAgents, remediator.Metal3))
+		s.createCheck(inSteps(s.soft, s.hard))
 		creates := func(r *http.Request, _ string) bool {
-			return r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/"+remediator.FenceAgents.Plural)
+			return r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/"+s.soft.Plural)
 		}
 		c := s.StartInterrupted(creates, func() { s.Clock.Step(5 * time.Minute) })
-		first, second := s.requestOf(remediator.FenceAgents, "m-1"), s.requestOf(remediator.FenceAgents, "m-2")
+		first, second := s.requestOf(s.soft, "m-1"), s.requestOf(s.soft, "m-2")
 		started := func(request func() *unstructured.Unstructured) time.Time {
 			s.Eventually(request).ShouldNot(BeNil())
 			at, err := time.Parse(time.RFC3339Nano, request().GetAnnotations()[remedyv1.StartedAnnotation])

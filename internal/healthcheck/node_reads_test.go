@@ -149,8 +149,8 @@ func TestMedik8s_VersionOfMissingGroup_IsNotServed(t *testing.T) {
 	s.CreateNode("n-2")
 	s.CreateUnhealthyNode("n-3")
 	s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
-		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "reboot")
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Example, "reboot")
 	})
 	s.Start()
-	s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
+	s.WaitRequest(remediator.Example, s.NodeName("n-3"))
 }

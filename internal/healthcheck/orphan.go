@@ -31,7 +31,7 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 	requested := map[types.UID]int{}
 	var all []remediation.Orphan
 	for _, r := range s.orphanedRequests() {
-		for _, uid := range subjects(r) {
+		for _, uid := range r.Subjects() {
 			requested[uid] = len(all)
 		}
 		all = append(
@@ -49,10 +49,16 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 	for _, t := range s.others {
 		left := s.recordsOn(t)
 		left.Lease = s.nodeLease(t.NodeTarget.Name, false)
-		at, found := requested[t.uid()]
+		at, found := 0, false
+		for _, identity := range t.Subject.Identities() {
+			if n, known := requested[identity]; known {
+				at, found = n, true
+			}
+		}
 		switch {
 		case found:
 			left.Request, left.Lease = all[at].Request, all[at].Lease
+			left.Gone = s.orphans[at].request.OfEarlierNode(t.Subject)
 			// The label can be removed during the remediation.
 			left.ControlPlane = left.ControlPlane || all[at].ControlPlane
 			all[at], s.orphans[at].target = left, t
@@ -90,7 +96,7 @@ func (p *scope) stillOrphaned(ctx context.Context, left *orphan) error {
 
 // isFor reports whether it concerns this target, and not an earlier one of the same name.
 func (o *orphan) isFor(t *Target) bool {
-	return o.target != nil && o.target.uid() == t.uid() || o.request != nil && slices.Contains(subjects(o.request), t.uid())
+	return o.target != nil && o.target.uid() == t.uid() || o.request != nil && o.request.IsFor(t.Subject)
 }
 
 // title returns the target for messages, or the request of one that no longer exists.
@@ -111,11 +117,13 @@ func (s *snapshot) orphanedRequests() []*requests.Request {
 	}
 	selected := make(map[types.UID]bool, len(s.targets))
 	for _, t := range s.targets {
-		selected[t.uid()] = true
+		for _, identity := range t.Subject.Identities() {
+			selected[identity] = true
+		}
 	}
 	var orphans []*requests.Request
 	for _, r := range s.requests {
-		if !slices.ContainsFunc(subjects(r), func(uid types.UID) bool { return selected[uid] }) {
+		if !slices.ContainsFunc(r.Subjects(), func(uid types.UID) bool { return selected[uid] }) {
 			orphans = append(orphans, r)
 		}
 	}

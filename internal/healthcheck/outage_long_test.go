@@ -57,7 +57,7 @@ func newTwoClusters(t *testing.T) *twoClusters {
 	}
 	s.CreateMachine("m-0", ofCluster("calm"))
 	s.CreateNode("n-0", func(node *corev1.Node) { node.Labels["pool"] = "calm" })
-	template := stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft"))
+	template := stage.ByTemplate(s.CreateTemplate(remediator.Example, "soft"))
 	machines, nodes := &kindStage{Stage: s.Stage}, &kindStage{Stage: s.Stage, ofNodes: true}
 	s.kinds = []clusterChecks{{
 		"m-",
@@ -86,7 +86,7 @@ func (s *twoClusters) createNodeCheck(cluster string, pool remedyv1.LabelValue) 
 	s.T.Helper()
 	return s.CreateNodeCheck(cluster, func(spec *remedyv1.NodeHealthCheckSpec) {
 		spec.ClusterRef.Name, spec.Selector.MatchLabels["pool"] = cluster, pool
-		spec.RemediationTemplate = stage.NodeTemplateReference(s.Stage, remediator.Metal3, "soft")
+		spec.RemediationTemplate = stage.NodeTemplateReference(s.Stage, remediator.Example, "soft")
 		spec.MaxUnhealthy, spec.MaxInFlight = ptr.To(intstr.FromString("100%")), ptr.To(intstr.FromInt32(1))
 	})
 }
@@ -114,7 +114,7 @@ func (s *twoClusters) expectCreated(names ...string) {
 // createdRequests returns the targets of the requests that were created, with repetitions.
 func (s *twoClusters) createdRequests() (names []string) {
 	for _, w := range s.Writes() {
-		if w.Verb == "create" && w.Resource == remediator.Metal3.Plural {
+		if w.Verb == "create" && w.Resource == remediator.Example.Plural {
 			names = append(names, strings.TrimPrefix(w.Name, s.NodeName("")))
 		}
 	}
@@ -188,7 +188,7 @@ func TestOutage_OneOfTwoClusters_EndsWithoutBurst(t *testing.T) {
 			// The targets of the other cluster are remediated during the outage. No target of this cluster is.
 			for _, kind := range s.kinds {
 				s.FailNode(kind.prefix + "0")
-				s.WaitRequest(remediator.Metal3, kind.calm.s.name(kind.prefix+"0"))
+				s.WaitRequest(remediator.Example, kind.calm.s.name(kind.prefix+"0"))
 			}
 			s.waitReachable("False ClusterUnreachable")
 			for _, kind := range s.kinds {
@@ -210,7 +210,7 @@ func TestOutage_OneOfTwoClusters_EndsWithoutBurst(t *testing.T) {
 			s.Advance(time.Hour)
 			s.waitReachable("True ClusterReachable")
 			for _, kind := range s.kinds {
-				s.WaitRequest(remediator.Metal3, kind.prod.s.name(kind.prefix+"3"))
+				s.WaitRequest(remediator.Example, kind.prod.s.name(kind.prefix+"3"))
 				s.Eventually(kind.prod.decision(kind.prefix + "4")).Should(Equal("Blocked MaxInFlight"))
 			}
 			s.WaitIdle()

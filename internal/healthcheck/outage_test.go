@@ -4,6 +4,8 @@
 package healthcheck_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
@@ -87,4 +91,57 @@ func TestOutage_UnhealthyBefore_StaysInStatus(t *testing.T) {
 	s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
 	s.Advance(time.Hour)
 	expect("False TooManyUnhealthy", "Blocked TooManyUnhealthy")
+}
+
+// The connection to the cluster of a NodeHealthCheck fails. Two Nodes are unhealthy before, and a third one becomes unhealthy only by what
+// was read before.
+func TestOutage_Nodes_StatusIsTrue(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithProxy, stage.WithClock)
+	for _, name := range []string{"n-1", "n-2", "n-3", "n-4"} {
+		s.CreateNode(name)
+	}
+	s.FailNode("n-1")
+	s.FailNode("n-2")
+	s.CreateTemplate(remediator.Metal3, "soft")
+	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate = stage.NodeTemplateReference(s, remediator.Metal3, "soft")
+		spec.MaxUnhealthy = ptr.To(intstr.FromInt32(1))
+	})
+	c := s.Start()
+	expect := func(allowed string, decisions ...string) {
+		s.Eventually(stage.Get(s, check)).Should(
+			WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.RemediationAllowedCondition)), Equal(allowed)))
+		blocked := 0
+		for i, expected := range decisions {
+			s.Expect(s.NodeDecision(fmt.Sprintf("n-%d", i+1))(check)).To(Equal(expected))
+			if strings.HasPrefix(expected, "Blocked ") {
+				blocked++
+			}
+		}
+		s.Expect(check.Status.UnhealthyTargets).To(HaveLen(len(decisions)))
+		s.Expect(check.Status.Blocked).To(HaveValue(BeEquivalentTo(blocked)))
+	}
+	expect("False TooManyUnhealthy", "Blocked TooManyUnhealthy", "Blocked TooManyUnhealthy")
+	// Connections have the real clock.
+	s.Advance(time.Since(s.Clock.Now()))
+	s.SetReady("n-3", corev1.ConditionUnknown, 5*time.Minute-10*time.Second)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(s.NodeDecision("n-3"), Equal("Pending ")))
+	c.WaitIdle()
+	s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
+	s.Advance(time.Since(s.Clock.Now()) + 15*time.Second)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(s.NodeDecision("n-3"), Equal("Blocked TooManyUnhealthy")))
+	expect("False ClusterUnreachable", "Blocked ClusterUnreachable", "Blocked ClusterUnreachable")
+
+	// Reads fail before the connection counts as down. That takes two probes, so the outage is long enough for a grace period.
+	s.Eventually(stage.Get(s, check)).Should(
+		WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.ClusterReachableCondition)), Equal("False ClusterUnreachable")))
+	prod := c.Clusters.Get(client.ObjectKey{Namespace: s.Namespace, Name: "prod"})
+	s.Eventually(func() bool { return prod.Connection(s.Ctx).Up }).Should(BeFalse())
+	s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
+	expect("Unknown Reconnecting", "Blocked ReconnectGracePeriod", "Blocked ReconnectGracePeriod")
+	// The cache is used again when its watch has delivered a change.
+	s.SetReady("n-4", corev1.ConditionTrue, 0)
+	s.Advance(time.Hour)
+	expect("False TooManyUnhealthy", "Blocked TooManyUnhealthy", "Blocked TooManyUnhealthy", "Blocked TooManyUnhealthy")
 }

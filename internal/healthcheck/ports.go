@@ -98,8 +98,12 @@ type Target struct {
 	Reading workload.Reading
 }
 
-func (t *Target) name() string   { return t.Object.GetName() }
-func (t *Target) uid() types.UID { return t.Object.GetUID() }
+func (t *Target) name() string { return t.Object.GetName() }
+
+// uid identifies a target. It is the UID, if it has one.
+func (t *Target) uid() types.UID {
+	return requests.Object{Name: t.name(), UID: t.Object.GetUID()}.Identity()
+}
 
 // title returns the kind and the name of a target for messages.
 func (t *Target) title() string {

@@ -180,7 +180,7 @@ func (p *scope) readAgain(ctx context.Context, targets []int, all bool) (*snapsh
 	if reads.Wait(); unread != nil {
 		return nil, unread
 	}
-	fresh.check, fresh.cluster = check, cluster
+	fresh.check, fresh.cluster, fresh.connection = check, cluster, p.cluster().Connection(ctx)
 	return &fresh, err
 }
 

@@ -58,10 +58,11 @@ func (p *scope) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot
 	if s.missing, until = p.record.observeTargets(len(s.targets), p.now); s.missing > 0 {
 		s.requeueAt(until)
 	}
-	s.nodeGoneSince, s.blockedAt = p.record.nodeGoneSince, p.record.blockedAt
+	s.nodeGoneSince, s.blockedAt, s.unhealthyAt = p.record.nodeGoneSince, p.record.blockedAt, p.record.unhealthyAt
 	if err := p.readRequests(ctx, s); err != nil {
 		return nil, err
 	}
+	p.record.readRequests(s, p.now)
 	p.addUnreadTargets(s)
 	p.readNodeLeases(ctx, s)
 	p.readOwners(ctx, s)
@@ -188,7 +189,7 @@ func (p *scope) readRequests(ctx context.Context, s *snapshot) error {
 	resolved := p.requests.Resolve(ctx, s.check.ID, s.check.Object.GetAnnotations()[remedyv1.RequestPluralsAnnotation], s.check.Templates...)
 	for i := range resolved {
 		one := &resolved[i]
-		if why := one.Reference.WrongPlace(s.check.Place, s.check.Cluster); s.check.ofNodes() && why != "" {
+		if why := p.wrongPlace(ctx, s, one.Reference); why != "" {
 			one.Problem = &explain.TemplateProblem{
 				Reason: remedyv1.WrongLocationReason, Template: s.check.Naming.Text(one.Reference), Detail: why,
 			}
@@ -222,6 +223,33 @@ func (p *scope) readRequests(ctx context.Context, s *snapshot) error {
 	}
 	s.readNames(p.requests, p.r.Requests)
 	return nil
+}
+
+// wrongPlace returns why requests from a template would not reach their targets; empty if they do. In a self-hosted cluster, the Nodes of
+// Machines are Nodes of the management cluster, too.
+func (p *scope) wrongPlace(ctx context.Context, s *snapshot, template requests.Reference) string {
+	why := template.WrongPlace(s.check.Place, s.check.ofNodes(), s.check.Cluster)
+	if why == "" || s.check.ofNodes() || s.cluster == nil || !template.FindsNodeOfMachine() {
+		return why
+	}
+	if p.record.selfHosted != s.cluster.UID {
+		for _, t := range s.targets {
+			if t.Reading.Node == nil {
+				continue
+			}
+			node := &corev1.Node{}
+			err := p.r.Live.Get(ctx, client.ObjectKey{Name: t.Reading.Node.Name}, node)
+			if err != nil || node.UID == "" || node.UID != t.Reading.Node.UID {
+				return why
+			}
+			p.record.selfHosted = s.cluster.UID
+			break
+		}
+	}
+	if p.record.selfHosted == s.cluster.UID {
+		return ""
+	}
+	return why
 }
 
 // errClusterMissing is why the requests in a workload cluster are not read.

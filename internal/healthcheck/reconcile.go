@@ -19,6 +19,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // conflictTime is the delay after a conflict: the cache receives the write of the other client. After maxConflicts in a row, another client
@@ -84,7 +85,8 @@ type Explained struct {
 func (r *Reconciler) Explain(ctx context.Context, key client.ObjectKey) (result *Explained, err error) {
 	waited := wait.PollUntilContextCancel(ctx, explainRetry, true, func(ctx context.Context) (bool, error) {
 		result, err = r.explain(ctx, key)
-		return !errors.Is(err, errNotReadYet), nil
+		// The claims of checks without a Cluster need the Nodes of the management cluster, which the Nodes of the targets do not wait for.
+		return !errors.Is(err, errNotReadYet) && workload.ReadErrorReasonOf(err) != workload.NotReadYet, nil
 	})
 	if waited != nil {
 		return nil, errors.Wrap(waited, "failed to read the check and its targets in time")

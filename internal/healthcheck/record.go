@@ -45,8 +45,12 @@ type record struct {
 	nodeGoneSince map[types.UID]time.Time
 	// blockedAt is when the remediation of targets was last blocked after it was planned.
 	blockedAt map[types.UID]time.Time
+	// unhealthyAt is when targets were first evaluated as unhealthy.
+	unhealthyAt map[types.UID]time.Time
 	// healthAfter is the target after which the next reconcile begins to report health.
 	healthAfter types.UID
+	// requests remembers those of the targets.
+	requests remediation.RequestMemory
 	// rejected are requests that the API server has rejected. Requests are created at the same time.
 	rejectedMu sync.Mutex
 	rejected   map[rejectedRequest]rejection
@@ -55,10 +59,12 @@ type record struct {
 	targetsAt            time.Time
 	// lastNodes are the targets of the last read, if these are Nodes.
 	lastNodes []*Target
-	// unreleased is a Lease that the manager is not allowed to release; empty if there is none.
+	// unreleased is a Lease that could not be released, and why; empty if there is none to report.
 	unreleased string
 	// lastRequests are the requests of the last read, if these are in a workload cluster.
 	lastRequests []*requests.Request
+	// selfHosted is the UID of the Cluster, if that was found to be the management cluster.
+	selfHosted types.UID
 	// finalizerReason is the last logged reason for which the finalizer of the check stays.
 	finalizerReason string
 }
@@ -198,6 +204,60 @@ func (r *record) observeBlocked(evaluation *explain.Evaluation, targets []*Targe
 			r.blockedAt = map[types.UID]time.Time{}
 		}
 		r.blockedAt[uid] = at
+	}
+}
+
+// observeUnhealthy records when targets became unhealthy. While a target cannot be evaluated, its time stays.
+func (r *record) observeUnhealthy(targets []*Target, verdicts []health.Verdict, now time.Time) {
+	before := r.unhealthyAt
+	r.unhealthyAt = nil
+	for i := range verdicts {
+		at := before[targets[i].uid()]
+		switch kind := verdicts[i].Kind; {
+		case kind == health.Unhealthy && at.IsZero():
+			at = now
+		case at.IsZero(), kind != health.Unhealthy && kind != health.Undetermined:
+			continue
+		}
+		if r.unhealthyAt == nil {
+			r.unhealthyAt = map[types.UID]time.Time{}
+		}
+		r.unhealthyAt[targets[i].uid()] = at
+	}
+}
+
+// readRequests records the requests of the targets. In the snapshot, they become complete, and there are those that other clients have
+// deleted, unless that is not known now.
+func (r *record) readRequests(s *snapshot, now time.Time) {
+	if s.pending || s.unknown || s.nodesUnread != nil || len(s.byTarget) == 0 && r.requests.Empty() {
+		return
+	}
+	s.completed, s.deletedRequests = map[types.UID]*remediation.Request{}, map[types.UID]remediation.DeletedRequests{}
+	targets := make(map[string]bool, len(s.targets))
+	for _, t := range s.targets {
+		targets[string(t.uid())] = true
+		var facts *remediation.Request
+		if found := s.requestFor(t); found != nil {
+			facts = found.Facts(s.check.Naming)
+			s.completed[t.uid()] = facts
+		}
+		deleted := r.requests.Unread(string(t.uid()))
+		if facts != nil || len(s.unread) == 0 {
+			deleted = r.requests.Read(string(t.uid()), facts, now)
+		}
+		if deleted != (remediation.DeletedRequests{}) {
+			s.deletedRequests[t.uid()] = deleted
+		}
+	}
+	r.requests.Keep(func(target string) bool { return targets[target] })
+}
+
+// observeRecovered forgets the deleted requests of targets that are healthy.
+func (r *record) observeRecovered(targets []*Target, verdicts []health.Verdict) {
+	for i := range verdicts {
+		if verdicts[i].Recovered() {
+			r.requests.Recovered(string(targets[i].uid()))
+		}
 	}
 }
 

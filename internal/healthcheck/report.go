@@ -72,6 +72,8 @@ func (p *scope) Report(ctx context.Context, evaluation *explain.Evaluation) erro
 		failed = p.reportTargets(ctx, evaluation)
 	}
 	p.record.observeBlocked(evaluation, p.snapshot.targets, p.now)
+	p.record.observeRecovered(p.snapshot.targets, evaluation.Assessment.Verdicts)
+	p.record.observeUnhealthy(p.snapshot.targets, evaluation.Assessment.Verdicts, p.now)
 	news, started, ended := p.record.reported.Compare(evaluation, p.now)
 	if p.silent {
 		p.snapshot.requeueAt(p.clock().Add(conflictTime))
@@ -279,7 +281,7 @@ func (p *scope) reportConditions(ctx context.Context, before, after []metav1.Con
 // count updates the metrics of the check.
 func (p *scope) count(evaluation *explain.Evaluation, started []report.StartedRemediation, ended []report.EndedRemediation) {
 	check := metrics.Check{Kind: metrics.Kind(p.check.ID.Kind), Namespace: p.check.ID.Namespace, Name: p.check.ID.Name}
-	observed := metrics.ObservationOf(evaluation, p.check.Status.Conditions)
+	observed := metrics.ObservationOf(evaluation, &p.check.Status)
 	p.r.Metrics.Observe(check, &observed)
 	strategy := map[bool]metrics.Strategy{false: metrics.Template, true: metrics.Owner}
 	for i := range started {

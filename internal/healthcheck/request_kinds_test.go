@@ -238,7 +238,7 @@ func TestCleanup_BrokenAPI_BlocksOnlyChecksThatUsedIt(t *testing.T) {
 	t.Run("API never used", func(t *testing.T) {
 		t.Parallel()
 		forEachKind(t, func(s *kindStage) {
-			check, _, api := deleteCheckAfterRestart(s, remediator.Metal3)
+			check, _, api := deleteCheckAfterRestart(s, s.hard)
 			s.Eventually(check.finalizers).Should(BeEmpty())
 			s.Expect(api.calls.Load()).To(BeZero(), "an API that the check never used is not called")
 		}, stage.WithClock)
@@ -246,7 +246,7 @@ func TestCleanup_BrokenAPI_BlocksOnlyChecksThatUsedIt(t *testing.T) {
 	t.Run("API used", func(t *testing.T) {
 		t.Parallel()
 		forEachKind(t, func(s *kindStage) {
-			check, c, api := deleteCheckAfterRestart(s, remediator.FenceAgents)
+			check, c, api := deleteCheckAfterRestart(s, s.soft)
 			ready := check.condition(remedyv1.ReadyCondition)
 			s.Eventually(func() string {
 				s.Wake()
@@ -262,7 +262,7 @@ func TestCleanup_BrokenAPI_BlocksOnlyChecksThatUsedIt(t *testing.T) {
 			s.Expect(check.message(remedyv1.ReadyCondition)).To(And(
 				ContainSubstring("Requests may exist that cannot be listed"),
 				ContainSubstring(remedyv1.CleanupFinalizer),
-				ContainSubstring("whether "+remediator.FenceAgents.GroupVersion().String()+", Kind="+remediator.FenceAgents.Kind+" is served"),
+				ContainSubstring("whether "+s.soft.GroupVersion().String()+", Kind="+s.soft.Kind+" is served"),
 				Not(ContainSubstring(":443")),
 				Not(ContainSubstring("://")),
 			))
@@ -278,14 +278,14 @@ func TestCleanup_BrokenAPI_BlocksOnlyChecksThatUsedIt(t *testing.T) {
 // broken.
 func deleteCheckAfterRestart(s *kindStage, broken remediator.Kind) (*kindCheck, *stage.Instance, *brokenAPI) {
 	s.T.Helper()
-	s.first = remediator.FenceAgents
+	s.first = s.soft
 	s.createUnhealthy("m-1")
 	check := s.createCheck()
 	first, err := s.StartAs(faults.Start(s.Ctx), s.User())
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
 	first.Stop()
-	check.setTemplate(remediator.SelfNode)
+	check.setTemplate(remediator.StorageBased)
 	api := &brokenAPI{path: "/apis/" + broken.GroupVersion().String()}
 	api.broken.Store(true)
 	c := startThrough(s.Stage, api.roundTrip)

@@ -26,11 +26,11 @@ func TestRestart_ChangesWhileDown_AreHandled(t *testing.T) {
 		"target recovered": func(check *kindCheck) { check.s.SetReady("m-1", corev1.ConditionTrue, 0) },
 		"other template and status lost": func(check *kindCheck) {
 			check.s.SetReady("m-1", corev1.ConditionTrue, 0)
-			check.setTemplate(remediator.Metal3)
+			check.setTemplate(check.s.hard)
 			check.loseStatus()
 		},
 		"other template, status lost and check deleted": func(check *kindCheck) {
-			check.setTemplate(remediator.Metal3)
+			check.setTemplate(check.s.hard)
 			check.loseStatus()
 			check.delete()
 		},
@@ -39,20 +39,20 @@ func TestRestart_ChangesWhileDown_AreHandled(t *testing.T) {
 			t.Parallel()
 			forEachKind(t, func(s *kindStage) {
 				s.createUnhealthy("m-1")
-				check := s.createCheck(inSteps(remediator.FenceAgents))
+				check := s.createCheck(inSteps(s.soft))
 				c := s.Start()
-				request := s.requestOf(remediator.FenceAgents, "m-1")
+				request := s.requestOf(s.soft, "m-1")
 				s.Eventually(request).ShouldNot(BeNil())
-				s.Remediate(remediator.FenceAgents, remediator.Hangs)
+				s.Remediate(s.soft, remediator.Hangs)
 				s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
 				c.WaitIdle()
 				c.Crash()
 				c.Stop()
 				change(check)
 				s.Start()
-				s.Eventually(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))).Should(BeTrue())
+				s.Eventually(beingDeleted(s.requestOf(s.soft, "m-1"))).Should(BeTrue())
 				s.Expect(check.finalizers()).To(ConsistOf(remedyv1.CleanupFinalizer), "the check has a request to clean up")
-				s.Remediate(remediator.FenceAgents, remediator.Hangs)
+				s.Remediate(s.soft, remediator.Hangs)
 				s.Eventually(request).Should(BeNil())
 				s.Eventually(check.finalizers).Should(BeEmpty())
 			})
@@ -111,7 +111,7 @@ func TestRestart_RequestsInOtherVersion_AreFound(t *testing.T) {
 		c.WaitIdle()
 		c.Crash()
 		c.Stop()
-		check.setTemplate(remediator.Metal3)
+		check.setTemplate(s.hard)
 		check.loseStatus()
 		check.delete()
 		s.Start()

@@ -55,7 +55,7 @@ type snapshot struct {
 	claims          []Claim
 	ownClaims       int
 	claimsForbidden string
-	// unreleased is a Lease that the manager was not allowed to release; empty if there is none.
+	// unreleased is a Lease that the last reconcile could not release, and why; empty if there is none to report.
 	unreleased string
 	elsewhere  map[types.UID][]*requests.Request
 	// overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.
@@ -85,9 +85,12 @@ type snapshot struct {
 	leasesUnread error
 	// missing is how many targets were removed within the last minute.
 	missing int
-	// pauseEnds are when the pauses of targets ended, nodeGoneSince since when their Nodes no longer exist, and blockedAt when their
-	// remediation was last blocked after it was planned, all from the record.
-	pauseEnds, nodeGoneSince, blockedAt map[types.UID]time.Time
+	// pauseEnds are when the pauses of targets ended, nodeGoneSince since when their Nodes no longer exist, blockedAt when their remediation
+	// was last blocked after it was planned, and unhealthyAt when they became unhealthy, all from the record.
+	pauseEnds, nodeGoneSince, blockedAt, unhealthyAt map[types.UID]time.Time
+	// completed are the requests of targets, with what other clients have removed, and deletedRequests those that they have deleted.
+	completed       map[types.UID]*remediation.Request
+	deletedRequests map[types.UID]remediation.DeletedRequests
 }
 
 // all iterates over all targets of the Cluster.
@@ -114,19 +117,11 @@ func (s *snapshot) owns(r *requests.Request, t *Target) bool {
 	return s.check.created(r) && r.IsFor(t.Subject)
 }
 
-// subjects returns the UIDs of the Machines or the Node of a request.
-func subjects(r *requests.Request) []types.UID {
-	if r.Node.UID == "" {
-		return r.Machines
-	}
-	return append(slices.Clone(r.Machines), r.Node.UID)
-}
-
 // setRequests sets the requests of this check.
 func (s *snapshot) setRequests(all []*requests.Request) {
 	s.requests, s.byTarget = all, make(map[types.UID]*requests.Request, len(all))
 	for _, r := range all {
-		for _, uid := range subjects(r) {
+		for _, uid := range r.Subjects() {
 			if s.byTarget[uid] == nil {
 				s.byTarget[uid] = r
 			}
@@ -135,7 +130,17 @@ func (s *snapshot) setRequests(all []*requests.Request) {
 }
 
 // requestFor returns the request of this check for a target; nil without one.
-func (s *snapshot) requestFor(t *Target) *requests.Request { return s.byTarget[t.uid()] }
+func (s *snapshot) requestFor(t *Target) *requests.Request {
+	if len(s.byTarget) == 0 {
+		return nil
+	}
+	for _, identity := range t.Subject.Identities() {
+		if found := s.byTarget[identity]; found != nil {
+			return found
+		}
+	}
+	return nil
+}
 
 // namedKinds returns the kinds of requests that a check creates, and of those in its status.
 func namedKinds(check *Check) []schema.GroupVersionKind {

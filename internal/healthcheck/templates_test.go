@@ -270,3 +270,34 @@ func TestRejectedRequest_ControlPlaneLease_IsReleased(t *testing.T) {
 		s.Expect(held()).To(BeFalse())
 	}
 }
+
+// Remediators that act on Nodes of their own cluster would fence a Node of the management cluster that has the name of a Node of the
+// workload cluster. In a self-hosted cluster, it is the Node of the Machine.
+func TestTemplate_ForLocalNodes_NeedsSelfHostedCluster(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		kind  remediator.Kind
+		works bool
+		stage []func(*stage.Stage)
+	}{
+		"workload cluster":    {remediator.FenceAgents, false, nil},
+		"self-hosted cluster": {remediator.FenceAgents, true, []func(*stage.Stage){stage.WithAllNamespaces, stage.WithSelfHosted}},
+		"the name decides":    {remediator.StorageBased, false, []func(*stage.Stage){stage.WithAllNamespaces, stage.WithSelfHosted}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t, test.stage...)
+			s.CreateUnhealthyMachine("m-1")
+			check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(test.kind, "fence")))
+			s.Start()
+			if test.works {
+				s.WaitRequest(test.kind, "m-1")
+				return
+			}
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition),
+				Equal("False "+remedyv1.WrongLocationReason)))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked TemplateNotResolved")))
+			s.Expect(s.Requests(test.kind)).To(BeEmpty())
+		})
+	}
+}

@@ -24,10 +24,20 @@ import (
 // the next event. It wakes them more slowly than they reconcile: a wake-up can change a check, and its write conflicts.
 func wakeUntil(s *stage.Stage, done func() bool) {
 	s.T.Helper()
+	wakeWhile(s, remediator.Hangs, done)
+}
+
+// wakeWhile is wakeUntil while the remediators of the second step have this outcome.
+func wakeWhile(s *stage.Stage, outcome remediator.Outcome, done func() bool) {
+	s.T.Helper()
 	s.Eventually(func() bool {
 		s.Wake()
-		s.Remediate(remediator.FenceAgents, remediator.Fails)
-		s.Remediate(remediator.Metal3, remediator.Hangs)
+		for _, soft := range []remediator.Kind{remediator.Example, remediator.FenceAgents} {
+			s.Remediate(soft, remediator.Fails)
+		}
+		for _, hard := range []remediator.Kind{remediator.Metal3, remediator.SelfNode} {
+			s.Remediate(hard, outcome)
+		}
 		return done()
 	}).WithPolling(time.Second).Should(BeTrue(), func() string { return describe(s) })
 }
@@ -44,7 +54,7 @@ func describe(s *stage.Stage) string {
 			stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(&m),
 		)
 	}
-	for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
+	for _, kind := range []remediator.Kind{remediator.Example, remediator.FenceAgents, remediator.Metal3, remediator.SelfNode} {
 		for _, request := range s.Requests(kind) {
 			fmt.Fprintln(
 				&b,
@@ -78,18 +88,17 @@ func runEscalation(s *kindStage, check *kindCheck) {
 	for _, name := range names {
 		s.FailNode(name)
 	}
-	wakeUntil(s.Stage, func() bool { return len(s.Requests(remediator.Metal3)) == 2 })
-	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty(), "the request of the step before no longer exists")
+	wakeUntil(s.Stage, func() bool { return len(s.Requests(s.hard)) == 2 })
+	s.Expect(s.Requests(s.soft)).To(BeEmpty(), "the request of the step before no longer exists")
 	if !s.ofNodes {
 		s.Clock.Step(11 * time.Minute)
 		wakeUntil(s.Stage, func() bool { return machines(clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested) })
-		s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty(), "the request of the step before no longer exists")
 		wakeUntil(s.Stage, all(func(name string) bool { return s.target(name).GetAnnotations()[remedyv1.MarkedByAnnotation] != "" }))
 	}
 	for _, name := range names {
 		s.SetReady(name, corev1.ConditionTrue, 0)
 	}
-	wakeUntil(s.Stage, func() bool {
+	wakeWhile(s.Stage, remediator.Succeeds, func() bool {
 		return machines(clusterv1.MachineHealthCheckSucceededCondition, stage.IsHealthy) && check.healthy() == len(names) &&
 			all(func(name string) bool { return s.target(name).GetAnnotations()[remedyv1.TriedAnnotation] == "" })()
 	})
@@ -99,7 +108,7 @@ func runEscalation(s *kindStage, check *kindCheck) {
 func deleteCheck(s *kindStage, check *kindCheck) {
 	s.T.Helper()
 	s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed())
-	wakeUntil(s.Stage, func() bool {
+	wakeWhile(s.Stage, remediator.Succeeds, func() bool {
 		// Failed calls are retried after a delay.
 		s.Clock.Step(time.Minute)
 		return len(s.Checks())+len(s.NodeChecks()) == 0
@@ -114,7 +123,7 @@ func createEscalation(s *kindStage) *kindCheck {
 	s.T.Helper()
 	s.Record()
 	s.createTargets("m-1", "m-2")
-	return s.createCheck(inSteps(remediator.FenceAgents, remediator.Metal3), func(set *settings) { set.ownerLast = !s.ofNodes })
+	return s.createCheck(inSteps(s.soft, s.hard), func(set *settings) { set.ownerLast = !s.ofNodes })
 }
 
 // A quarter of all calls of the API server fail; with Nodes, a quarter of all writes. Failed reads in the cluster of the Nodes are an

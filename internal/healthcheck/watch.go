@@ -73,10 +73,10 @@ func (r *Reconciler) watchOf(claimant Claimant) Watch {
 				return nil
 			}
 			checks := r.Watches.Cluster(ctx, key)
-			others, _, err := r.otherNames(ctx, key)
+			others, err := r.otherNames(ctx, key)
 			LogUnread(ctx, key, err)
 			for _, other := range others {
-				checks = append(checks, r.Watches.Cluster(ctx, other)...)
+				checks = append(checks, r.Watches.Cluster(ctx, other.key)...)
 			}
 			return checks
 		},
@@ -95,8 +95,17 @@ func (r *Reconciler) ofNode(ctx context.Context, change workload.NodeChange) []r
 	return r.requests(r.Watches.Node(ctx, change))
 }
 
+// ofConnection enqueues the checks of a cluster, and those of the management cluster if its Nodes name that Cluster: whether both are the
+// same cluster may be known now.
 func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey) []reconcile.Request {
-	return r.requests(r.Watches.Cluster(ctx, cluster))
+	checks := r.Watches.Cluster(ctx, cluster)
+	if own := r.Watches.Cluster(ctx, workload.ManagementCluster); cluster != workload.ManagementCluster && len(own) > 0 {
+		nodes, err := r.Clusters.Get(workload.ManagementCluster).Nodes(ctx)
+		if err == nil && slices.Contains(ClustersOfNodes(nodes), cluster) {
+			checks = append(checks, own...)
+		}
+	}
+	return r.requests(checks)
 }
 
 func (r *Reconciler) requests(checks []types.NamespacedName) []reconcile.Request {

@@ -49,7 +49,7 @@ func TestRequest_NoLongerWanted_IsWithdrawn(t *testing.T) {
 // startHanging starts the remediation of a target by a remediator that does not finish.
 func startHanging(s *kindStage) *kindCheck {
 	s.T.Helper()
-	s.first = remediator.FenceAgents
+	s.first = s.soft
 	s.createUnhealthy("m-1")
 	check := s.createCheck()
 	s.Start()
@@ -78,27 +78,33 @@ func TestRequest_OtherTemplate_IsReplaced(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
 		s.createUnhealthy("m-1")
-		check := s.createCheck(inSteps(remediator.FenceAgents))
+		check := s.createCheck(inSteps(s.soft))
 		s.Start()
-		s.Eventually(s.requestOf(remediator.FenceAgents, "m-1")).ShouldNot(BeNil())
-		s.Remediate(remediator.FenceAgents, remediator.Hangs)
-		check.setTemplate(remediator.Metal3)
-		s.Eventually(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))).Should(BeTrue())
-		s.Expect(s.requestOf(remediator.Metal3, "m-1")()).To(BeNil())
-		s.Remediate(remediator.FenceAgents, remediator.Hangs)
-		s.Eventually(s.requestOf(remediator.Metal3, "m-1")).ShouldNot(BeNil())
-		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")()).To(BeNil())
+		s.Eventually(s.requestOf(s.soft, "m-1")).ShouldNot(BeNil())
+		s.Remediate(s.soft, remediator.Hangs)
+		check.setTemplate(s.hard)
+		s.Eventually(beingDeleted(s.requestOf(s.soft, "m-1"))).Should(BeTrue())
+		s.Expect(s.requestOf(s.hard, "m-1")()).To(BeNil())
+		s.Remediate(s.soft, remediator.Hangs)
+		s.Eventually(s.requestOf(s.hard, "m-1")).ShouldNot(BeNil())
+		s.Expect(s.requestOf(s.soft, "m-1")()).To(BeNil())
 	})
 }
 
 func TestRequest_MachineDeleted_IsWithdrawn(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
+		if s.ofNodes {
+			// Fence-agents-remediation would keep its request until the Node exists again.
+			s.soft = remediator.SelfNode
+		}
 		check := startHanging(s)
 		s.Expect(s.Admin.Delete(s.Ctx, s.target("m-1"))).To(Succeed())
 		if !s.ofNodes {
 			s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
 		}
+		// A remediator that reports the missing Node before would have failed.
+		s.Eventually(beingDeleted(s.request("m-1"))).Should(BeTrue())
 		s.Eventually(func() any {
 			s.Remediate(s.first, remediator.Hangs)
 			return s.request("m-1")()
@@ -128,7 +134,7 @@ func TestRequest_MachineBeingDeleted_IsNotCreated(t *testing.T) {
 func TestRemediateAnnotation_NotRemoved_RemediatesOnce(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
-		s.first = remediator.FenceAgents
+		s.first = s.soft
 		s.createTargets("m-1")
 		check, target := s.createCheck(), s.target("m-1")
 		s.Change(target, func() { target.SetAnnotations(map[string]string{s.remediate: ""}) })

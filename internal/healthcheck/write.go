@@ -125,9 +125,13 @@ func (p *scope) write(ctx context.Context, t *Target, request *requests.Request,
 	case remediation.SetMarkedBy:
 		mark := notes.OfResponsibleCheck(p.snapshot.check.MarkedBy())
 		// A condition that is there already stays, and so does its annotation.
-		if m, is := p.latest(t).(*clusterv1.Machine); is && d.Action == remediation.RequestOwnerRemediation &&
-			!conditions.IsFalse(m, explain.OwnerRemediated) {
-			maps.Copy(mark, notes.OfOwnerRequest(p.now))
+		if m, is := p.latest(t).(*clusterv1.Machine); is && !d.HandsOver && !conditions.IsFalse(m, explain.OwnerRemediated) {
+			switch {
+			case d.Action == remediation.RequestOwnerRemediation:
+				maps.Copy(mark, notes.OfOwnerRequest(p.ownerRequestTime(m)))
+			case !d.OwnerRequestAt.IsZero():
+				maps.Copy(mark, notes.OfOwnerRequest(d.OwnerRequestAt))
+			}
 		}
 		return p.annotate(ctx, t, mark)
 	case remediation.RemoveMarkedBy:
@@ -150,9 +154,20 @@ func (p *scope) write(ctx context.Context, t *Target, request *requests.Request,
 	case remediation.StopRemediator:
 		return p.requests.StopRemediator(ctx, request, p.now, d.Why == remediation.NodeNotFound)
 	case remediation.DeleteRequest:
+		p.endsRequest(t)
 		return p.requests.Delete(ctx, request)
 	}
 	return errors.Errorf("unknown write for a target: %d", write)
+}
+
+// endsRequest records that the manager deletes the request of a target; nil for one that no longer exists. The answer may be lost.
+func (p *scope) endsRequest(t *Target) {
+	if t == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record.requests.Ended(string(t.uid()))
 }
 
 // annotate changes annotations of a target. It fails if the target has changed since it was read.
@@ -203,8 +218,25 @@ func (p *scope) requestOwnerRemediation(ctx context.Context, target int, verdict
 		Name: t.name(), Node: t.NodeTarget.Name, Verdict: verdict, Decision: d, Target: &facts.Situation.Targets[target], Policy: &facts.Policy,
 	}
 	return p.change(ctx, t, func(ctx context.Context, object client.Object) (client.Object, error) {
-		return p.r.Actor.Report(ctx, object, wanted, &facts.Situation.Check, p.now)
+		at := p.now
+		if !d.HandsOver {
+			at = p.ownerRequestTime(object)
+		}
+		return p.r.Actor.Report(ctx, object, wanted, &facts.Situation.Check, at)
 	})
+}
+
+// announcedTime is how long the time of an owner request that was recorded before is used for the condition.
+const announcedTime = 10 * time.Second
+
+// ownerRequestTime returns when owner remediation is requested: now, or the time that was recorded before. The condition has to have
+// the same.
+func (p *scope) ownerRequestTime(machine client.Object) time.Time {
+	recorded := notes.OwnerRequest(machine.GetAnnotations())
+	if recorded.After(p.now) || p.now.Sub(recorded) > announcedTime {
+		return p.now
+	}
+	return recorded
 }
 
 // createRequest creates the request of a step. A RejectedError means that the API server rejects its content.
@@ -230,6 +262,7 @@ func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Dec
 	defer p.mu.Unlock()
 	if err == nil {
 		p.created[t.name()] = made.Ref()
+		p.record.requests.Created(string(t.uid()), d.Step, d.Attempt, p.now)
 	}
 	if check.Place == requests.InWorkload {
 		// It is not watched there, and may exist although the answer was lost.

@@ -6,9 +6,11 @@ package metrics
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -152,6 +154,9 @@ func (s *series) observed(o *Observation) {
 		s.add(&notHealthyTargetsLimit, float64(max(0, o.LimitState.Limit)))
 		s.add(&stormActive, number(o.LimitState.Storm))
 	}
+	if !o.OldestRequest.IsZero() {
+		s.add(&oldestRequest, float64(o.OldestRequest.Unix()))
+	}
 	s.conditions(o.Conditions)
 }
 
@@ -197,6 +202,8 @@ type Observation struct {
 	Blocked map[string]int
 	// LimitState is nil if the targets could not be counted, for example if the Cluster does not exist.
 	LimitState *LimitState
+	// OldestRequest is when the oldest request was started; zero if there is none.
+	OldestRequest time.Time
 	// Conditions are those of the check.
 	Conditions []metav1.Condition
 	// Strategies are those of the steps of the check.
@@ -209,13 +216,16 @@ type LimitState struct {
 	Storm            bool
 }
 
-// ObservationOf returns the observation of a reconcile. The conditions are those in the status. It allocates nothing for a target.
-func ObservationOf(p *explain.Evaluation, conditions []metav1.Condition) Observation {
-	o := Observation{States: map[explain.State]int{}, Blocked: map[string]int{}, Conditions: conditions}
+// ObservationOf returns the observation of a reconcile. It allocates nothing for a target.
+func ObservationOf(p *explain.Evaluation, status *remedyv1.CheckStatus) Observation {
+	o := Observation{States: map[explain.State]int{}, Blocked: map[string]int{}, Conditions: status.Conditions}
 	if p == nil || p.Planned == nil {
 		return o
 	}
-	add := func(v *health.Verdict, d *remediation.Decision) {
+	add := func(v *health.Verdict, d *remediation.Decision, r *remediation.Request) {
+		if r != nil {
+			o.OldestRequest = health.Earliest(o.OldestRequest, r.Started)
+		}
 		o.States[explain.StateOf(v, d)]++
 		reason := d.Block.Reason
 		if v != nil && v.Kind == health.Unhealthy {
@@ -226,10 +236,14 @@ func ObservationOf(p *explain.Evaluation, conditions []metav1.Condition) Observa
 		}
 	}
 	for i := range p.Planned.Decisions {
-		add(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i])
+		add(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i], p.Situation.Targets[i].Request)
 	}
 	for i := range p.Planned.Orphans {
-		add(nil, &p.Planned.Orphans[i])
+		add(nil, &p.Planned.Orphans[i], p.Situation.Orphans[i].Request)
+	}
+	// Targets that were unhealthy before an outage are only in the status.
+	if kept := int(ptr.Deref(status.Blocked, 0)) - p.Planned.Counts.Blocked; kept > 0 {
+		o.Blocked[string(explain.KeptReason(p))] += kept
 	}
 	state := &p.Planned.LimitState
 	o.LimitState = &LimitState{Unhealthy: state.Unhealthy, Limit: state.Limit.Max, Storm: !p.Planned.Storm.Since.IsZero()}

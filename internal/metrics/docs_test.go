@@ -41,8 +41,7 @@ const pageHead = `<!-- Generated from internal/metrics by 'make generate'. -->
 
 # Metrics
 
-The manager serves these metrics at ` + "`/metrics`" + ` of its diagnostics address, together with the metrics of controller-runtime and of
-Cluster API's libraries, such as ` + "`capi_cluster_cache_connection_up`" + ` for connections to workload clusters.
+The manager serves these metrics at ` + "`/metrics`" + ` of its diagnostics address, together with the metrics of controller-runtime.
 
 Labels name the check, never a Node or a Machine, so the number of series depends only on the number of checks. All series of a check are
 removed with the check. Counters start at 0 when the manager starts, and when a check is created again under its name.
@@ -177,6 +176,7 @@ func TestDocs_Labels_AreExplained(t *testing.T) {
 func passOver(n int) *explain.Evaluation {
 	return &explain.Evaluation{
 		Assessment: &health.Assessment{Verdicts: make([]health.Verdict, n)},
+		Situation:  &remediation.Situation{Targets: make([]remediation.Target, n)},
 		Planned:    &remediation.Planned{Decisions: make([]remediation.Decision, n)},
 	}
 }

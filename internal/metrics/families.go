@@ -56,6 +56,11 @@ var (
 		help: "1 while too many targets of a check are unhealthy, and during the cool-down after that, 0 if not.",
 		more: "Always 0 for a check without `stormCooldownDuration`.",
 	}
+	oldestRequest = family{
+		name: "remedy_oldest_request_start_time_seconds", kind: gauge, labels: ofCheck(),
+		help: "Time at which the oldest existing request of a check was started, in seconds since 1970.",
+		more: "Its age is `time()` minus this. No series without a request.",
+	}
 	checkCondition = family{
 		name: "remedy_check_condition", kind: gauge, labels: ofCheck("condition"), help: "1 if a condition of a check is True, 0 if it is False.",
 		more: "`Paused` is the only one that is 0 normally. A condition that is Unknown, or that the check does not have, has no series.",
@@ -100,8 +105,9 @@ var (
 // families returns all of them.
 func families() []*family {
 	return []*family{
-		&targets, &blockedTargets, &remediationAllowed, &notHealthyTargets, &notHealthyTargetsLimit, &stormActive, &checkCondition, &remediations,
-		&evaluations, &failures, &heartbeatsIgnored, &eventsDropped, &preflightFailures, &decisionLatency, &unhealthyDuration,
+		&targets, &blockedTargets, &remediationAllowed, &notHealthyTargets, &notHealthyTargetsLimit, &stormActive, &oldestRequest,
+		&checkCondition, &remediations, &evaluations, &failures, &heartbeatsIgnored, &eventsDropped, &preflightFailures,
+		&decisionLatency, &unhealthyDuration,
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -71,7 +72,7 @@ func everything(t testing.TB) *prometheus.Registry {
 	m.Observe(workers, &Observation{
 		States:     map[explain.State]int{explain.Healthy: 7, explain.Unhealthy: 2, explain.Remediating: 1},
 		Blocked:    map[string]int{"TooManyUnhealthy": 2, "made up": 1, "Paused": 0},
-		LimitState: &LimitState{Unhealthy: 3, Limit: 2, Storm: true},
+		LimitState: &LimitState{Unhealthy: 3, Limit: 2, Storm: true}, OldestRequest: time.Unix(1_700_000_000, 0),
 		Conditions: []metav1.Condition{
 			is(remedyv1.ReadyCondition, metav1.ConditionTrue), is(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse),
 			is(remedyv1.ClusterReachableCondition, metav1.ConditionUnknown), is("SomethingElse", metav1.ConditionTrue),
@@ -177,7 +178,12 @@ func TestNew_SameRegistry_Fails(t *testing.T) {
 func TestObservationOf_Reconcile_CountsTargets(t *testing.T) {
 	g := NewWithT(t)
 	noted := []metav1.Condition{is(remedyv1.ReadyCondition, metav1.ConditionTrue)}
+	requested := func(at int64) *remediation.Request { return &remediation.Request{Started: time.Unix(at, 0)} }
 	pass := &explain.Evaluation{
+		Situation: &remediation.Situation{
+			Targets: []remediation.Target{{}, {Request: requested(7)}, {Request: requested(6)}, {}},
+			Orphans: []remediation.Orphan{{}, {Request: requested(5)}},
+		},
 		Assessment: &health.Assessment{Verdicts: []health.Verdict{
 			{Kind: health.Healthy},
 			{Kind: health.Unhealthy},
@@ -192,13 +198,15 @@ func TestObservationOf_Reconcile_CountsTargets(t *testing.T) {
 			Storm:      remediation.Storm{Since: time.Unix(1, 0)},
 		},
 	}
-	g.Expect(ObservationOf(pass, noted)).To(Equal(Observation{
+	status := &remedyv1.CheckStatus{Conditions: noted, Blocked: ptr.To(int32(3))}
+	pass.Planned.Counts.Blocked = 1
+	g.Expect(ObservationOf(pass, status)).To(Equal(Observation{
 		States:  map[explain.State]int{explain.Healthy: 1, explain.Unhealthy: 1, explain.Remediating: 2, explain.Skipped: 2},
-		Blocked: map[string]int{"Storm": 1, "Paused": 1}, LimitState: &LimitState{Unhealthy: 2, Limit: 4, Storm: true},
-		Conditions: noted, Strategies: []Strategy{Template, Owner},
+		Blocked: map[string]int{"Storm": 1, "Paused": 1, "ReconnectGracePeriod": 2}, LimitState: &LimitState{Unhealthy: 2, Limit: 4, Storm: true},
+		Conditions: noted, Strategies: []Strategy{Template, Owner}, OldestRequest: time.Unix(5, 0),
 	}))
 	t.Run("nothing was evaluated", func(t *testing.T) {
-		NewWithT(t).Expect(ObservationOf(nil, noted)).To(Equal(Observation{
+		NewWithT(t).Expect(ObservationOf(nil, status)).To(Equal(Observation{
 			States: map[explain.State]int{}, Blocked: map[string]int{},
 			Conditions: noted,
 		}))

@@ -30,7 +30,7 @@ func (p *run) preflight(ctx context.Context, targets []int) ([]remediation.Prefl
 		return nil, err
 	}
 	assessment := health.Evaluate(&read.Facts.Snapshot, &read.Facts.Health, p.now)
-	paused := read.Facts.Situation
+	paused, observed := read.Facts.Situation, read.Facts.Situation.Check.Observation
 	paused.Check = remediation.Check{Paused: true}
 	now := remediation.Plan(&paused, &assessment, &read.Facts.Policy, p.now)
 	p.limited = !now.LimitState.Allowed
@@ -38,7 +38,7 @@ func (p *run) preflight(ctx context.Context, targets []int) ([]remediation.Prefl
 	for n, i := range targets {
 		check := &read.Checks[n]
 		check.Verdict, check.Target = assessment.Verdicts[i], paused.Targets[i]
-		check.Others, check.LimitState = others(i), now.LimitState
+		check.Others, check.LimitState, check.Observation = others(i), now.LimitState, observed
 	}
 	p.readLeases(ctx, targets, read.Checks)
 	return read.Checks, nil
@@ -50,7 +50,7 @@ func (p *run) readLeases(ctx context.Context, targets []int, checks []remediatio
 	var nodes []string
 	for n, i := range targets {
 		check := &checks[n]
-		if !check.Failed && p.plan.Decisions[i].Starts() && remediation.OnlyReadyUnknown(&check.Verdict) {
+		if !check.Failed && p.plan.Decisions[i].Starts() && remediation.NotByKubelet(&check.Verdict) {
 			silent, nodes = append(silent, check), append(nodes, check.Target.Node)
 		}
 	}

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -31,13 +32,16 @@ func (p *planner) cleanUp(t *Target, why Reason, d *Decision) {
 	switch {
 	case t.Request != nil && t.Request.DeletingSince.IsZero():
 		d.Action, d.Why = Withdraw, why
+	case t.OwnerRemediation.RequestedByThis && t.Request != nil && released(t.Request, p.now):
+		// The owner was asked although a remediator keeps the request.
+		d.Action, d.Why = RemoveConditions, why
 	case t.Request != nil:
 		d.Action = Wait
 	case t.OwnerRemediation.MarkedByThis:
 		d.Action, d.Why = RemoveConditions, why
 	}
 	if t.Request != nil {
-		p.renewLease(t.Lease, d)
+		p.renewLease(t.Lease, t.Request, d, t.UnpausedAt)
 	}
 	d.MarkedBy = t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions
 	if t.ownsHistory() {
@@ -63,7 +67,7 @@ func (p *planner) cleanUpOrphans() []Decision {
 		if orphan.Lease.HeldByThis && (paused || orphan.Request != nil) {
 			d.LeaseUntil = orphan.Lease.Until
 		}
-		if p.plan.leased && orphan.ControlPlane && orphan.Request != nil {
+		if p.plan.leased && orphan.ControlPlane && orphan.Request != nil && !orphan.replaced(p.now) {
 			d.ControlPlaneLeaseUntil = p.s.ControlPlane.Lease.Until
 		}
 		if paused {
@@ -72,7 +76,7 @@ func (p *planner) cleanUpOrphans() []Decision {
 		}
 		p.cleanUpOrphan(orphan, d)
 		if orphan.Request != nil {
-			p.renewLease(orphan.Lease, d)
+			p.renewLease(orphan.Lease, orphan.Request, d)
 		}
 	}
 	return decisions
@@ -81,7 +85,11 @@ func (p *planner) cleanUpOrphans() []Decision {
 func (p *planner) cleanUpOrphan(orphan *Orphan, d *Decision) {
 	r := orphan.Request
 	why := NotSelected
-	if orphan.Gone {
+	switch {
+	// A remediator that had to stop reports a failure, too.
+	case orphan.Gone && r != nil && r.Failed && !r.TimedOut:
+		why = StepFailed
+	case orphan.Gone:
 		why = NodeNotFound
 	}
 	switch {
@@ -92,22 +100,26 @@ func (p *planner) cleanUpOrphan(orphan *Orphan, d *Decision) {
 		d.Action = Wait
 	// Some remediators only remove their finalizer after the Node is deleted if they are stopped, also if they have succeeded.
 	case r.DeletingSince.IsZero() || orphan.Gone && !r.TimedOut:
-		d.Action, d.Why = Withdraw, why
+		if d.Action, d.Why = Withdraw, why; !d.Until.IsZero() {
+			// The Node was awaited until the end of the step.
+			d.Why = StepTimedOut
+		}
 	default:
 		d.Action = Wait
 	}
 }
 
-// awaitsNodeDeletion reports whether the remediator has deleted the Node, and has not finished.
+// restoreTime is how long a step without a timeout may keep its Node deleted.
+const restoreTime = time.Hour
+
+// awaitsNodeDeletion reports whether the remediator has deleted the Node, and has not finished. No remediator restores a Machine.
 func (p *planner) awaitsNodeDeletion(r *Request, d *Decision) bool {
 	step, found := requestStep(p.policy.Steps, r.Step)
-	if !found || !r.NodeDeletionExpected || r.Succeeded || r.Failed || r.TimedOut || !r.DeletingSince.IsZero() ||
+	if !found || p.policy.ReportsHealth || !r.NodeDeletionExpected || r.Succeeded || r.Failed || r.TimedOut || !r.DeletingSince.IsZero() ||
 		p.s.Check.Deleting || p.policy.Observe || p.s.Check.Cluster == ClusterIsMissing {
 		return false
 	}
-	if step.Timeout > 0 {
-		d.Until = p.ends(r, &step)
-		return p.now.Before(d.Until)
-	}
-	return true
+	step.Timeout = cmp.Or(step.Timeout, restoreTime)
+	d.Until = p.ends(r, &step)
+	return p.now.Before(d.Until)
 }

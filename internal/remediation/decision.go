@@ -3,7 +3,11 @@
 
 package remediation
 
-import "time"
+import (
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
 
 // Reason is why something is blocked, given up or canceled, in one word.
 type Reason string
@@ -70,16 +74,27 @@ type Decision struct {
 	ControlPlaneLeaseUntil time.Time
 	// RenewsControlPlaneLease: the Lease of the control plane has to be renewed now.
 	RenewsControlPlaneLease bool
-	// RenewAt is when the Lease of the Node has to be renewed.
+	// RenewAt is when the Lease of the Node has to be renewed, or released.
 	RenewAt time.Time
+	// LeaseEnd is when the Lease of the Node ended although there is a request; zero if it has not.
+	LeaseEnd time.Time
 	// DropConfirmation: a confirmation of the recovery was used and has to be removed.
 	DropConfirmation bool
 	// Unconfirmed: a preflight check did not confirm the verdict, so it is not reported.
 	Unconfirmed bool
 	// MarkedBy: the conditions of the target are, or will be, those of this check.
 	MarkedBy bool
+	// HandsOver: owner remediation is requested because a remediator requests it in v1beta1 only, which owners do not read.
+	HandsOver bool
+	// OwnerRequestAt is when owner remediation will be requested for a suspect, to be recorded before; zero for all others.
+	OwnerRequestAt time.Time
 	// Answers are the answers of the guards, in order, up to the one that blocks.
 	Answers []Answer
+}
+
+// ByOwner reports whether the owner remediates the target. It may have a request of an earlier step.
+func (d *Decision) ByOwner(t *Target) bool {
+	return d.InFlight && (t.Request == nil || d.Step != t.Request.Step)
 }
 
 // Block is why no action is taken. The zero value blocks nothing.
@@ -100,6 +115,11 @@ func (d *Decision) BlockedReason() Reason {
 		return NoRemediatingOwner
 	}
 	return d.Why
+}
+
+// blockedWith reports whether the status reports a target with this verdict as blocked.
+func (d *Decision) blockedWith(v *health.Verdict) bool {
+	return v.Kind == health.Unhealthy && d.BlockedReason() != "" || v.Kind != health.Skipped && d.Block.Reason != ""
 }
 
 // Answer is the answer of one guard.
@@ -133,9 +153,10 @@ type Planned struct {
 	Storm     Storm
 	Replacing []Replacement
 	Finalizer bool
-	// Kept are the names of the targets whose requests finalizers keep for longer than ReleaseTimeout.
-	Kept   []string
-	Counts Counts
+	// Kept are the names of the targets whose requests finalizers keep for longer than ReleaseTimeout, and NotActing of those whose
+	// remediators have written nothing to their requests for ActingTimeout.
+	Kept, NotActing []string
+	Counts          Counts
 	// Slots is the number of places of maxInFlight, if they are Limited.
 	Slots   int
 	Limited bool
@@ -152,7 +173,8 @@ type Planned struct {
 
 // Counts are the numbers of targets by state.
 type Counts struct {
-	// Healthy targets have no request. Blocked targets are unhealthy and blocked. Remediating ones are in flight and not blocked.
+	// Healthy targets have no request. Blocked targets are those that the status reports as blocked. Remediating ones are in flight and not
+	// blocked.
 	Healthy, Remediating, Blocked int
 	// InFlight is what maxInFlight limits.
 	InFlight int

@@ -63,6 +63,9 @@ func drawPolicy(t *rapid.T, targets int) Policy {
 	steps := rapid.IntRange(0, 3).Draw(t, "steps")
 	for i := range steps {
 		p.Steps = append(p.Steps, Step{ID: drawStepID(t, int32(i)), Timeout: 30 * time.Minute, Unresolved: rarely(t, "unresolved")})
+		if rarely(t, "needs a Machine") {
+			p.Steps[i].NeedsMachineIn = "prod"
+		}
 	}
 	if steps == 0 || rapid.Bool().Draw(t, "owner last") {
 		p.Steps = append(p.Steps, Step{ID: StepID{Order: 9}, Owner: true})
@@ -151,6 +154,13 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 		target.OwnerRemediation.RequestedByThis = target.OwnerRemediation.MarkedByThis && often(t, "requested by this")
 		target.OwnerRemediation.Waiting = !target.OwnerRemediation.Refused && rapid.Bool().Draw(t, "waiting")
 	}
+	if target.OwnerRemediation.HandedOverAt = maybeTime(t, "handed over"); target.OwnerRemediation.Requested {
+		target.OwnerRemediation.HandedOverAt = time.Time{}
+	}
+	if target.Request == nil && rarely(t, "request deleted") {
+		// It is the last one: no later step was tried.
+		target.DeletedRequests = DeletedRequests{Times: 1, Last: &Request{Step: drawStepID(t, target.History.Tried.Order), Attempt: 1}}
+	}
 	if target.Request == nil && rarely(t, "name taken") {
 		target.RequestNameConflict = "another request"
 	}
@@ -178,6 +188,10 @@ func drawCheck(t *rapid.T) Check {
 		t, "cluster", ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterIsDeleting,
 		ClusterIsMissing,
 	)
+	if rarely(t, "clocks differ") {
+		c.ClockOffset = time.Minute
+	}
+	c.KubeletsUntil = maybeTime(t, "kubelets return")
 	c.UnpausedAt = maybeTime(t, "check unpaused")
 	if rarely(t, "pause requests") {
 		c.PauseRequests = []string{"an upgrade", "a holiday"}

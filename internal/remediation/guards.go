@@ -54,6 +54,8 @@ var guards = [...]guard{
 	{OwnerRefuses, ownerSteps, guardOwnerRefuses},
 	// Temporary, for all targets.
 	{PauseRequested, allActions, guardPauseRequested},
+	{ClockSkew, allActions, guardClockSkew},
+	{ReconnectGracePeriod, allActions, guardReconnectGracePeriod},
 	{ClusterUnreachable, allActions, guardClusterUnreachable},
 	{TooManyUnhealthy, allActions, guardTooManyUnhealthy},
 	{TooFewUnhealthy, allActions, guardTooFewUnhealthy},
@@ -63,6 +65,7 @@ var guards = [...]guard{
 	{EscalationExhausted, requestSteps, guardEscalationExhausted},
 	{InBackoff, requestSteps, guardInBackoff},
 	{TemplateNotResolved, requestSteps, guardTemplateNotResolved},
+	{NoMachine, requestSteps, guardNoMachine},
 	{RequestNameConflict, requestSteps, guardRequestNameConflict},
 	{NodeLeaseHeld, requestSteps, guardNodeLeaseHeld},
 	// The control plane.

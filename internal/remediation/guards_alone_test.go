@@ -8,6 +8,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
@@ -63,7 +64,24 @@ var wholeCheck = []answer{
 		check(func(c *Check) { c.PauseRequests = []string{"b: upgrade", "a: holiday"} })),
 }
 
+func kubeletsHave(d time.Duration) option {
+	return check(func(c *Check) { c.KubeletsUntil = noon.Add(d) })
+}
+
+func clockIsAhead(d time.Duration) option { return check(func(c *Check) { c.ClockOffset = d }) }
+
 var wholeCluster = []answer{
+	passes(ClockSkew, "clocks differ a little", Details{Cause: "30s"}, clockIsAhead(30*time.Second)),
+	blocks(ClockSkew, "a clock that is ahead makes every deadline early", never, Details{Cause: "10m0s"}, clockIsAhead(10*time.Minute)),
+	blocks(ClockSkew, "one that is behind, too, at another time", never, Details{Cause: "31s"}, clockIsAhead(-31*time.Second)),
+	blocks(ReconnectGracePeriod, "the manager has just started, and a kubelet has not reported", ago(-moment), Details{}, kubeletsHave(moment)),
+	passes(ReconnectGracePeriod, "to the moment", Details{}, kubeletsHave(0)),
+	passes(ReconnectGracePeriod, "a kubelet has reported that", Details{}, kubeletsHave(moment),
+		finding(func(f *health.Finding) { f.Status = string(corev1.ConditionFalse) })),
+	blocks(ReconnectGracePeriod, "one that has not joined could not", ago(-moment), Details{}, kubeletsHave(moment), because(health.NodeStartupTimeout)),
+	blocks(ReconnectGracePeriod, "Cluster API copies what the node controller reports", ago(-moment), Details{}, kubeletsHave(moment),
+		finding(func(f *health.Finding) { f.Rule, f.Condition = health.UnhealthyMachine, "NodeReady" })),
+	passes(ReconnectGracePeriod, "nor has a Machine a kubelet", Details{}, kubeletsHave(moment), because(health.MachineFailed)),
 	passes(ClusterUnreachable, "a cluster that can be read is no objection", Details{}),
 	blocks(ClusterUnreachable, "one that cannot holds what only it could confirm: a bad Node", never, Details{}, unreachable),
 	blocks(ClusterUnreachable, "Node deleted", never, Details{}, unreachable, because(health.NodeDeleted)),

@@ -41,6 +41,8 @@ var obstacles = []obstacle{
 	{NoRemediatingOwner, false, true, target(func(t *Target) { t.Owner = "" })},
 	{OwnerRefuses, false, true, marked(func(m *OwnerRemediation) { m.Refused, m.Waiting, m.MarkedByThis = true, false, false })},
 	{PauseRequested, true, true, pauseRequested},
+	{ClockSkew, true, true, check(func(c *Check) { c.ClockOffset = time.Minute })},
+	{ReconnectGracePeriod, true, true, check(func(c *Check) { c.KubeletsUntil = ago(-time.Minute) })},
 	{ClusterUnreachable, true, true, unreachable},
 	{TooManyUnhealthy, true, true, limited(0)},
 	{TooFewUnhealthy, true, true, limitedTo(&Range{5, 9})},
@@ -52,6 +54,7 @@ var obstacles = []obstacle{
 	}},
 	{InBackoff, true, false, remembers(1, ago(-time.Minute))},
 	{TemplateNotResolved, true, false, policy(func(p *Policy) { p.Steps[0].Unresolved = true })},
+	{NoMachine, true, false, policy(func(p *Policy) { p.Steps[0].NeedsMachineIn = "prod" })},
 	{RequestNameConflict, true, false, nameTakenBy("for another target")},
 	{NodeLeaseHeld, true, false, lease(heldUntil(ago(-time.Minute)))},
 	{ControlPlaneBusy, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; busyWith("n9")(x) }},
@@ -75,8 +78,8 @@ var exclusive = map[[2]Reason]bool{
 	{CheckDeleting, InBackoff}: true, {InBackoff, ObserveMode}: true, {ClusterNotFound, InBackoff}: true, {InStorm, ObserveMode}: true,
 	{CheckDeleting, AnnotationNotRemoved}: true, {AnnotationNotRemoved, ObserveMode}: true, {ClusterNotFound, AnnotationNotRemoved}: true,
 	// A wish needs no Node to confirm it.
-	{ClusterUnreachable, AnnotationNotRemoved}: true,
-	{QuorumUnknown, SingleControlPlane}:        true, {QuorumUnknown, QuorumAtRisk}: true, {SingleControlPlane, QuorumAtRisk}: true,
+	{ClusterUnreachable, AnnotationNotRemoved}: true, {ReconnectGracePeriod, AnnotationNotRemoved}: true,
+	{QuorumUnknown, SingleControlPlane}: true, {QuorumUnknown, QuorumAtRisk}: true, {SingleControlPlane, QuorumAtRisk}: true,
 }
 
 func TestGuards_Order_IsAsListed(t *testing.T) {
@@ -159,7 +162,8 @@ func TestGuards_Answers_AreKept(t *testing.T) {
 	}
 	g.Expect(asked).To(Equal([]Reason{
 		Paused, CheckDeleting, ClusterNotFound, ClusterDeleting, ManagedByOtherCheck, StuckDeleting, Terminating, Excluded,
-		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClusterUnreachable, TooManyUnhealthy, TooFewUnhealthy, InStorm, MaxInFlight, ObserveMode,
+		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClockSkew, ReconnectGracePeriod, ClusterUnreachable,
+		TooManyUnhealthy, TooFewUnhealthy, InStorm, MaxInFlight, ObserveMode,
 	}))
 	held := usual(remembers(1, noon), excluded).plan().Decisions[0]
 	g.Expect(held.Answers).To(HaveLen(8))

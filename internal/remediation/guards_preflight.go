@@ -5,6 +5,7 @@ package remediation
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,7 +24,7 @@ const PreflightFailed Reason = "PreflightFailed"
 
 func guardPreflightFailed(p *planner, _ *Target, _ *candidate) (bool, Block) {
 	c := p.preflight
-	if why := c.unconfirmed(); why != "" {
+	if why := c.unconfirmed(p.now); why != "" {
 		return true, Block{Details: Details{Cause: why}}
 	}
 	if c.d.Starts() && c.d.Budgeted && c.plan.Limited && c.result.Others >= c.plan.Slots {
@@ -33,7 +34,7 @@ func guardPreflightFailed(p *planner, _ *Target, _ *candidate) (bool, Block) {
 }
 
 // unconfirmed is why the facts do not confirm the decision; empty if they do.
-func (c *preflight) unconfirmed() string {
+func (c *preflight) unconfirmed(now time.Time) string {
 	d, result := c.d, c.result
 	switch {
 	case result.Unwritten:
@@ -60,8 +61,10 @@ func (c *preflight) unconfirmed() string {
 		return "its health has changed"
 	case !result.Target.deletingSince(d.Action == RequestOwnerRemediation).IsZero():
 		return "the target is being deleted"
-	case result.Target.Request != nil:
+	case result.Target.Request != nil && !c.keptByRemediator(now):
 		return "the target has a remediation request already"
+	case d.Action == StartRequest && c.t.DeletedRequests.Unread:
+		return "the last request cannot be read: another client may have deleted it"
 	case d.Action == RequestOwnerRemediation && result.Target.OwnerRemediation.Waiting && result.Target.OwnerRemediation.Requested:
 		return "owner remediation was requested already"
 	case d.Action == StartRequest && c.ownerAsked():
@@ -74,11 +77,19 @@ func (c *preflight) unconfirmed() string {
 	return ""
 }
 
+// keptByRemediator reports whether owner remediation does not wait for the deletion of the request.
+func (c *preflight) keptByRemediator(now time.Time) bool {
+	live := c.result.Target.Request
+	handsOver := c.d.HandsOver && c.result.Target.handedOver(&c.result.Verdict) && !live.DeletingSince.IsZero()
+	return c.d.Action == RequestOwnerRemediation && (handsOver || released(live, now))
+}
+
 // ownerAsked reports whether owner remediation was requested since the plan, for instance by a remediator that has failed. One that was
 // requested before the target became unhealthy is a remnant.
 func (c *preflight) ownerAsked() bool {
 	now := &c.result.Target.OwnerRemediation
-	return now.Requested && !now.Since.Equal(c.t.OwnerRemediation.Since)
+	handedOver := c.result.Target.handedOver(&c.result.Verdict) && !now.HandedOverAt.Equal(c.t.OwnerRemediation.HandedOverAt)
+	return handedOver || now.Requested && !now.Since.Equal(c.t.OwnerRemediation.Since)
 }
 
 // because appends the cause of a failed read or write, if there is one.
@@ -98,17 +109,46 @@ func (l *PreflightCheck) sameRecovery(t *Target) bool {
 // LeaseRenewed means: the kubelet has renewed its Lease since the Node became Unknown. It blocks for one more timeout at most.
 const LeaseRenewed Reason = "LeaseRenewed"
 
-// OnlyReadyUnknown reports whether the only cause that is met is Ready=Unknown. With any other cause the Lease does not matter.
+// OnlyReadyUnknown reports whether the only cause that is met is Ready=Unknown: the node controller has reported it, and not the kubelet.
 func OnlyReadyUnknown(v *health.Verdict) bool {
-	return v.Kind == health.Unhealthy && !slices.ContainsFunc(v.Findings, func(f health.Finding) bool {
-		return f.Met && (f.Rule != health.UnhealthyNode || f.Condition != string(corev1.NodeReady) || f.Status != string(corev1.ConditionUnknown))
+	return onlyReady(v, func(f *health.Finding) bool { return f.Status == string(corev1.ConditionUnknown) })
+}
+
+// NotByKubelet reports whether the only cause that is met is a condition Ready that the kubelet has not reported. With any other cause the
+// Lease does not matter.
+func NotByKubelet(v *health.Verdict) bool {
+	return onlyReady(v, func(f *health.Finding) bool { return f.Cause != "KubeletNotReady" })
+}
+
+// onlyStartup reports whether the only cause that is met is a Node that has not joined in time.
+func onlyStartup(v *health.Verdict) bool {
+	return allMet(v, func(f *health.Finding) bool { return f.Rule == health.NodeStartupTimeout })
+}
+
+func onlyReady(v *health.Verdict, is func(f *health.Finding) bool) bool {
+	return allMet(v, func(f *health.Finding) bool {
+		return silent(f) || f.Rule == health.UnhealthyNode && f.Condition == string(corev1.NodeReady) && is(f)
 	})
 }
 
-// Both times are from the clock of the workload cluster. A missing Lease does not block.
+// allMet reports whether all causes that are met are of a kind.
+func allMet(v *health.Verdict, are func(f *health.Finding) bool) bool {
+	return v.Kind == health.Unhealthy && !slices.ContainsFunc(v.Findings, func(f health.Finding) bool { return f.Met && !are(&f) })
+}
+
+// silent reports whether the node controller has reported a condition of the kubelet, which has been silent: all of these are Unknown then.
+// So is what Cluster API copies from the Node.
+func silent(f *health.Finding) bool {
+	kinds := []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
+	ofNode := f.Rule == health.UnhealthyNode && slices.Contains(kinds, corev1.NodeConditionType(f.Condition)) ||
+		f.Rule == health.UnhealthyMachine && health.AboutNode(f.Condition)
+	return ofNode && f.Status == string(corev1.ConditionUnknown)
+}
+
+// Both times are from the clock of the workload cluster, unless another status was read later. A missing Lease does not block.
 func guardLeaseRenewed(p *planner, _ *Target, _ *candidate) (bool, Block) {
 	result := p.preflight.result
-	if !p.preflight.d.Starts() || result.LeaseRenewed.IsZero() || !OnlyReadyUnknown(&result.Verdict) {
+	if !p.preflight.d.Starts() || result.LeaseRenewed.IsZero() || !NotByKubelet(&result.Verdict) {
 		return false, Block{}
 	}
 	block := Block{Details: Details{Since: result.LeaseRenewed}}
@@ -120,7 +160,8 @@ func guardLeaseRenewed(p *planner, _ *Target, _ *candidate) (bool, Block) {
 		if !result.LeaseRenewed.After(f.Since) {
 			return false, Block{}
 		}
-		block.Until = health.Latest(block.Until, f.Due.Add(f.Lasting))
+		// Before the manager has read the Node itself, any time may be claimed.
+		block.Until = health.Latest(block.Until, health.Latest(f.Due, result.NodesReadSince).Add(f.Lasting))
 	}
 	return p.now.Before(block.Until), block
 }

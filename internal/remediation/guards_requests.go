@@ -37,9 +37,13 @@ func guardEscalationExhausted(p *planner, _ *Target, c *candidate) (bool, Block)
 // InBackoff means: the last remediation failed, and its backoff is not over.
 const InBackoff Reason = "Backoff"
 
-func guardInBackoff(p *planner, _ *Target, c *candidate) (bool, Block) {
+func guardInBackoff(p *planner, t *Target, c *candidate) (bool, Block) {
 	history := &p.plan.Decisions[c.index].History
-	return p.now.Before(history.NotBefore), Block{Until: history.NotBefore, Details: Details{Count: history.Failures}}
+	block := Block{Until: history.NotBefore, Details: Details{Count: history.Failures}}
+	if t.DeletedRequests.Last != nil {
+		block.Details.Cause = "another client deleted the last request"
+	}
+	return p.now.Before(history.NotBefore), block
 }
 
 // TemplateNotResolved means: no request can be created from the template.

@@ -88,6 +88,14 @@ func guardExcluded(_ *planner, t *Target, _ *candidate) (bool, Block) {
 	return t.Excluded, Block{}
 }
 
+// NoMachine means: the remediator needs the Machine of the Node as the owner of the request, and does not find one.
+const NoMachine Reason = "NoMachine"
+
+func guardNoMachine(_ *planner, t *Target, c *candidate) (bool, Block) {
+	wanted := c.step.NeedsMachineIn
+	return wanted != "" && t.MachineNamespace != wanted, Block{Details: Details{Cause: wanted}}
+}
+
 // NoRemediatingOwner means: the target has no owner that can remediate it.
 const NoRemediatingOwner Reason = "NoRemediatingOwner"
 
@@ -104,6 +112,32 @@ func guardOwnerRefuses(_ *planner, t *Target, _ *candidate) (bool, Block) {
 
 // ClusterUnreachable means: the workload cluster is unreachable, and the failure cannot be verified without it.
 const ClusterUnreachable Reason = "ClusterUnreachable"
+
+// ClockSkew means: the clocks of the manager and of the API server differ, so no timeout can be trusted.
+const ClockSkew Reason = "ClockSkew"
+
+// LargestClockSkew is how much they may differ.
+const LargestClockSkew = 30 * time.Second
+
+// Skewed reports whether the clocks differ by more than that.
+func (c *Check) Skewed() bool { return c.ClockOffset.Abs() > LargestClockSkew }
+
+func guardClockSkew(p *planner, _ *Target, _ *candidate) (bool, Block) {
+	return p.s.Check.Skewed(), Block{Details: Details{Cause: p.s.Check.ClockOffset.Abs().Round(time.Second).String()}}
+}
+
+// ReconnectGracePeriod means: the manager has started, or the API server could be reached again, and kubelets get time to do so, too. The
+// status of a Node whose kubelet has reported something is true.
+const ReconnectGracePeriod Reason = "ReconnectGracePeriod"
+
+func guardReconnectGracePeriod(p *planner, _ *Target, c *candidate) (bool, Block) {
+	until := p.s.Check.KubeletsUntil
+	v := &p.a.Verdicts[c.index]
+	if !p.now.Before(until) || !OnlyReadyUnknown(v) && !onlyStartup(v) {
+		return false, Block{}
+	}
+	return true, Block{Until: until}
+}
 
 func guardClusterUnreachable(p *planner, _ *Target, c *candidate) (bool, Block) {
 	if !p.s.Check.Unreachable {

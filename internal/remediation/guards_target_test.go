@@ -40,6 +40,12 @@ var oneTarget = []answer{
 	passes(Terminating, "an announcement is no objection to a mark", Details{}, byOwner, leaving(ago(time.Minute))),
 	passes(Excluded, "no label on its Node", Details{}),
 	blocks(Excluded, "a label keeps it", never, Details{}, excluded),
+	passes(NoMachine, "its remediator finds Nodes", Details{}),
+	passes(NoMachine, "it has a Machine in the namespace of the template", Details{Cause: "prod"}, needsMachine,
+		target(func(t *Target) { t.MachineNamespace = "prod" })),
+	blocks(NoMachine, "it has none", never, Details{Cause: "prod"}, needsMachine),
+	blocks(NoMachine, "its Machine is elsewhere", never, Details{Cause: "prod"}, needsMachine,
+		target(func(t *Target) { t.MachineNamespace = "other" })),
 	passes(NoRemediatingOwner, "its owner can be asked", Details{Cause: owner}, byOwner),
 	blocks(NoRemediatingOwner, "no owner", never, Details{}, byOwner, target(func(t *Target) { t.Owner = "" })),
 	passes(OwnerRefuses, "its owner has not refused", Details{Cause: owner}, byOwner),
@@ -82,6 +88,8 @@ var oneTarget = []answer{
 	passes(NodeLeaseHeld, "a Lease without a holder is free", Details{}, lease(Lease{Used: true, Until: ago(-time.Hour)})),
 	passes(NodeLeaseHeld, "who does not take part does not look", Details{}, lease(Lease{Holder: "node-maintenance", Until: ago(-time.Hour)})),
 }
+
+func needsMachine(x *scene) { x.policy.Steps[0].NeedsMachineIn = "prod" }
 
 func coveredBy(name string) option { return target(func(t *Target) { t.CoveredBy = name }) }
 func lease(l Lease) option         { return target(func(t *Target) { t.Lease = l }) }

@@ -67,7 +67,7 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 			if !test.noOwner {
 				test.target.Owner = owner
 			}
-			got, budgeted := (&planner{now: noon}).inFlight(&test.target, &test.verdict)
+			got, budgeted := (&planner{now: noon}).inFlight(&test.target, &test.verdict, false)
 			g.Expect([]bool{got, budgeted}).To(Equal([]bool{test.inFlight, test.budgeted}))
 		})
 	}
@@ -123,6 +123,13 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 		},
 		{why: "to the moment", options: []option{is(well), replacing(since(10 * time.Minute)), lacking}},
 		{
+			why: "also if a remediator keeps its request", inFlight: 1, replacing: []Replacement{noticed}, wakeUp: ago(-9 * time.Minute),
+			options: []option{
+				is(well), replacing(noticed), lacking,
+				orphan(Orphan{Name: "gone", Gone: true, Request: lost(beingDeleted(20*time.Minute), toldToStop)}),
+			},
+		},
+		{
 			why:     "a Machine of that name that is there is not gone",
 			options: []option{is(well), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking},
 		},
@@ -137,7 +144,10 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 		},
 		{why: "or change its mind", options: []option{byOwner, marked(refused)}, replacing: []Replacement{{Target: "m1", Owner: owner}}},
 		{why: "but not for another check", options: []option{byOwner, marked(byOther), coveredBy("MachineHealthCheck/other")}},
-		{why: "nor before it has been asked", options: []option{byOwner, is(suspect), markedByThis}, wakeUp: ago(-4 * time.Minute)},
+		{
+			why: "nor before it has been asked", options: []option{byOwner, is(suspect), markedByThis},
+			wakeUp: ago(-4*time.Minute + announceTime),
+		},
 		{why: "request exists: no owner remediation", options: []option{requested()}, inFlight: 1, wakeUp: ago(-9 * time.Minute)},
 		{why: "nor are those of a control plane counted", options: []option{byOwner, ofControlPlane, marked()}, wakeUp: ago(-29 * time.Minute)},
 		{
@@ -147,8 +157,9 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 		},
 		{
 			why:     "an orphaned target whose request is still there takes up a place, too",
-			options: []option{is(well), orphan(Orphan{Name: "s", Request: lost()}), orphan(Orphan{Name: "t", Marked: true})}, inFlight: 1,
+			options: []option{is(well), orphan(Orphan{Name: "s", Request: lost(acted)}), orphan(Orphan{Name: "t", Marked: true})}, inFlight: 1,
 		},
+		{why: "until its deletion is stuck", options: []option{is(well), orphan(Orphan{Name: "s", Request: lost(beingDeleted(DeletionTimeout))})}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {

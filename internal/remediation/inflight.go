@@ -15,8 +15,8 @@ import (
 // A target with a request is in flight until the request is deleted, and counts until its deletion is stuck. One with OwnerRemediated=False
 // is in flight until it is healthy, unless it has no owner, or its owner refuses. Control plane owners replace one Machine after the other,
 // so these do not count. The responsible check counts its own.
-func (p *planner) inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) {
-	if t.Request != nil {
+func (p *planner) inFlight(t *Target, v *health.Verdict, ownerNext bool) (inFlight, budgeted bool) {
+	if t.Request != nil && (!ownerNext || !released(t.Request, p.now) && !t.handedOver(v)) {
 		return true, !p.stuck(t.Request)
 	}
 	if t.Owner != "" && t.OwnerRemediation.Requested && !t.OwnerRemediation.Refused && !v.Recovered() && t.CoveredBy == "" {
@@ -53,10 +53,13 @@ func (p *planner) countInFlight() {
 	}
 	for i := range p.s.Orphans {
 		o := &p.s.Orphans[i]
-		if o.Request != nil && !p.stuck(o.Request) {
+		if o.Request == nil || o.replaced(p.now) {
+			continue
+		}
+		if !p.stuck(o.Request) {
 			p.takeSlot(o.Name, "")
 		}
-		if o.Request != nil && o.ControlPlane {
+		if o.ControlPlane {
 			p.markBusy(o.Name)
 		}
 	}
@@ -72,7 +75,8 @@ func (p *planner) countInFlight() {
 		counted[p.s.Targets[i].Name] = true
 	}
 	for i := range p.s.Orphans {
-		counted[p.s.Orphans[i].Name] = counted[p.s.Orphans[i].Name] || p.s.Orphans[i].Request != nil
+		o := &p.s.Orphans[i]
+		counted[o.Name] = counted[o.Name] || o.Request != nil && !o.replaced(p.now)
 	}
 	for _, replacement := range p.s.Replacing {
 		if !counted[replacement.Target] && p.replaces(&replacement) {

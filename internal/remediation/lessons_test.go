@@ -159,7 +159,7 @@ func TestConclude_ReadFailed_RetriesSoon(t *testing.T) {
 // Leases and the members of etcd are in the cluster of the Nodes. The manager does not watch them there.
 func TestConclude_NoWatch_Polls(t *testing.T) {
 	g := NewWithT(t)
-	reasons := make([]Reason, 0, 6)
+	reasons := make([]Reason, 0, 7)
 	for _, x := range []*scene{
 		usual(ofControlPlane, turn(Lease{Used: true, Holder: "other", Until: noon.Add(time.Hour)})),
 		usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Busy = []string{"n2"} }),
@@ -167,13 +167,14 @@ func TestConclude_NoWatch_Polls(t *testing.T) {
 		usual(ofControlPlane, etcd(members(1))),
 		usual(ofControlPlane, etcd(members(3, "n2"))),
 		usual(lease(heldUntil(noon.Add(time.Hour)))),
+		usual(clockIsAhead(time.Hour)),
 	} {
 		plan := x.plan()
 		reasons = append(reasons, plan.Decisions[0].Block.Reason)
 		g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)))
 	}
 	g.Expect(reasons).To(Equal([]Reason{
-		ControlPlaneBusy, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, NodeLeaseHeld,
+		ControlPlaneBusy, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, NodeLeaseHeld, ClockSkew,
 	}))
 }
 
@@ -214,4 +215,11 @@ func TestPlanAgain_NewTarget_IsRecorded(t *testing.T) {
 	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &PreflightCheck{Failed: true}, noon)
 	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(Equal([]int{1}))
 	g.Expect(plan.Replacing).To(Equal([]Replacement{{Target: "m2", Owner: owner}}))
+}
+
+// A step that is over by a clock that is wrong is looked at again, and its message has no time that moves.
+func TestRequest_WrongClock_IsPolled(t *testing.T) {
+	g := NewWithT(t)
+	plan := usual(requested(started(time.Hour)), clockIsAhead(time.Hour)).plan()
+	g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)))
 }

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +34,39 @@ func ownerWaits(until time.Time) Decision {
 
 func cancels(why Reason) Decision {
 	return Decision{Action: CancelOwnerRemediation, Why: why, Step: stepO, InFlight: true, Budgeted: true}
+}
+
+// The annotation for the owner is written shortly before its condition, and removed if the suspect recovers.
+func TestPlan_SuspectBeforeDeadline_IsAnnotated(t *testing.T) {
+	for _, test := range []struct {
+		why     string
+		left    time.Duration
+		options []option
+		writes  []Write
+	}{
+		{"there is time", announceTime + moment, []option{byOwner}, nil},
+		{"shortly before", announceTime, []option{byOwner}, []Write{SetMarkedBy}},
+		{"once", announceTime, []option{byOwner, markedByThis}, nil},
+		{"the deadline moved", time.Minute, []option{byOwner, markedByThis}, []Write{RemoveMarkedBy}},
+		{"it recovered", 0, []option{byOwner, markedByThis, is(well)}, []Write{RemoveMarkedBy}},
+		{"a remediator comes first", announceTime, nil, nil},
+		{"no owner", announceTime, []option{byOwner, noOwner}, nil},
+		{"an observing check writes nothing", announceTime, []option{byOwner, observes}, nil},
+		{"Nodes have no owner", announceTime, []option{byOwner, policy(func(p *Policy) { p.ReportsHealth = false })}, nil},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			v := suspect
+			v.Until = noon.Add(test.left)
+			x := usual(append([]option{is(v)}, test.options...)...)
+			plan := x.plan()
+			d := &plan.Decisions[0]
+			g.Expect(d.Writes(&x.situation.Targets[0])).To(Equal(test.writes))
+			if slices.Contains(test.writes, SetMarkedBy) {
+				g.Expect(d.OwnerRequestAt).To(Equal(v.Until))
+			}
+		})
+	}
 }
 
 var marksGiven = []row{

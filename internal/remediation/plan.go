@@ -71,11 +71,15 @@ func (p *planner) decide(i int) {
 	if t.Lease.HeldByThis {
 		d.LeaseUntil = t.Lease.Until
 	}
-	d.InFlight, d.Budgeted = p.inFlight(t, v)
+	ownerNext := p.ownerNext(t, v)
+	if d.InFlight, d.Budgeted = p.inFlight(t, v, ownerNext); ownerNext && d.InFlight {
+		step, _ := p.ownerStep(t)
+		d.Step = step.ID
+	}
 	if d.InFlight && t.ControlPlane {
 		p.markBusy(t.Name)
 	}
-	if t.ControlPlane && t.Request != nil && p.plan.leased {
+	if t.ControlPlane && t.Request != nil && p.plan.leased && (!ownerNext || !released(t.Request, p.now)) {
 		d.ControlPlaneLeaseUntil = p.s.ControlPlane.Lease.Until
 	}
 	if p.s.Check.Paused || v.Reason == health.Paused {
@@ -83,16 +87,27 @@ func (p *planner) decide(i int) {
 	}
 	if t.CoveredBy == "" {
 		d.History, d.NodeGoneSince = limitBackoff(t.History, p.policy, p.now), v.NodeGoneSince
+		if ownerNext && v.Kind == health.Unhealthy && p.keptUntried(t) {
+			d.History.Tried = t.Request.Step
+		}
 	}
 	// Its conditions are, or will be, those of this check.
-	d.MarkedBy = p.policy.ReportsHealth && v.Kind == health.Unhealthy ||
+	announces := p.announces(t, v)
+	d.MarkedBy = announces || p.policy.ReportsHealth && v.Kind == health.Unhealthy ||
 		t.OwnerRemediation.MarkedByThis && (t.OwnerRemediation.Unhealthy || t.OwnerRemediation.RequestedByThis)
+	if announces {
+		d.OwnerRequestAt = v.Until
+	}
 	why, unwanted := p.unwanted(t, v)
+	if last := t.DeletedRequests.Last; last != nil && t.Request == nil && v.Kind == health.Unhealthy && !unwanted {
+		// The target was not remediated. Without a backoff, requests would be created and deleted all the time.
+		d.History = afterGivingUp(d.History, last, p.policy, p.now)
+	}
 	d.DropConfirmation = t.Confirmed && t.Request == nil && !unwanted && p.policy.CreatesRequests()
 	switch {
 	case unwanted:
 		p.cleanUp(t, why, d)
-	case t.Request != nil:
+	case t.Request != nil && !ownerNext:
 		p.continueRequest(t, v, d)
 	case v.Recovered():
 		d.History = History{}
@@ -119,7 +134,7 @@ func (p *planner) sumUp() {
 		d := &plan.Decisions[i]
 		if p.a.Verdicts[i].Reason != health.Paused {
 			p.keepsControlPlaneLease(d)
-			p.reportKept(p.s.Targets[i].Name, p.s.Targets[i].Request)
+			p.reportRequest(p.s.Targets[i].Name, p.s.Targets[i].Request, p.s.Targets[i].UnpausedAt)
 		}
 		d.Until = p.later(health.Earliest(d.Until, d.Block.Until))
 		p.wakeAt(d.RenewAt)
@@ -131,7 +146,7 @@ func (p *planner) sumUp() {
 		d := &plan.Orphans[i]
 		if !p.s.Orphans[i].Paused {
 			p.keepsControlPlaneLease(d)
-			p.reportKept(p.s.Orphans[i].Name, p.s.Orphans[i].Request)
+			p.reportRequest(p.s.Orphans[i].Name, p.s.Orphans[i].Request)
 		}
 		d.Until = p.later(d.Until)
 		p.wakeAt(d.Until)
@@ -140,6 +155,8 @@ func (p *planner) sumUp() {
 		// Leases are released, too, before the finalizer is removed.
 		plan.Finalizer = plan.Finalizer || p.s.Orphans[i].Request != nil || p.s.Orphans[i].Recorded()
 	}
+	slices.Sort(plan.Kept)
+	slices.Sort(plan.NotActing)
 	p.renewControlPlaneLease()
 	for _, replacement := range plan.Replacing {
 		if !replacement.GoneSince.IsZero() {
@@ -175,9 +192,8 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 	}
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
-		unhealthy := a.Verdicts[i].Kind == health.Unhealthy
 		switch {
-		case unhealthy && d.BlockedReason() != "":
+		case d.blockedWith(&a.Verdicts[i]):
 			plan.Counts.Blocked++
 		case d.InFlight:
 			plan.Counts.Remediating++
@@ -193,10 +209,10 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 }
 
 // needsPolling reports whether the block ends by a change that no watch delivers: members of etcd become readable or healthy, another check
-// ends its remediation, or another holder releases a Lease.
+// ends its remediation, another holder releases a Lease, or clocks agree again.
 func (h *Block) needsPolling() bool {
 	switch h.Reason { //nolint:exhaustive // the others end by an event, or at a time
-	case QuorumUnknown, QuorumAtRisk, SingleControlPlane, ControlPlaneBusy, NodeLeaseHeld:
+	case QuorumUnknown, QuorumAtRisk, SingleControlPlane, ControlPlaneBusy, NodeLeaseHeld, ClockSkew:
 		return true
 	}
 	return false
@@ -226,20 +242,25 @@ type candidate struct {
 	stepless bool
 	// underWay: a step of this attempt was tried already. manual: an annotation requests the remediation.
 	underWay, manual bool
-	since            time.Time
+	// handsOver: a remediator requests owner remediation.
+	handsOver bool
+	since     time.Time
 }
 
 func (p *planner) candidateOf(i int) candidate {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
-	c := candidate{index: i, underWay: t.History.Tried != StepID{}, manual: v.Reason == health.HasRemediateAnnotation, since: v.Since}
-	step, found := NextStep(p.policy.Steps, t.History.Tried)
+	c := candidate{index: i, underWay: d.History.Tried != StepID{}, manual: v.Reason == health.HasRemediateAnnotation, since: v.Since}
+	step, found := NextStep(p.policy.Steps, d.History.Tried)
 	if _, unwanted := p.unwanted(t, v); !found && c.underWay && !unwanted && !p.s.Check.Paused {
 		// The check no longer has the steps that remained, so the attempt is over.
-		d.History = exhausted(t.History.Failures+1, p.policy, p.now)
+		d.History = exhausted(d.History.Failures+1, p.policy, p.now)
 		step, found = NextStep(p.policy.Steps, StepID{})
 	}
+	if c.handsOver = t.handedOver(v); c.handsOver && !step.Owner {
+		step, found = Step{Owner: true}, true
+	}
 	c.step, c.stepless = step, !found
-	if t.Request == nil {
+	if t.Request == nil || p.ownerNext(t, v) {
 		d.Step = step.ID
 	}
 	return c
@@ -319,7 +340,7 @@ func (p *planner) begin(c *candidate, d *Decision) {
 		p.markBusy(t.Name)
 	}
 	if c.step.Owner {
-		d.Action, d.MarkedBy = RequestOwnerRemediation, true
+		d.Action, d.MarkedBy, d.HandsOver = RequestOwnerRemediation, true, c.handsOver
 		if d.Budgeted && p.remembers() {
 			p.remember(t)
 		}

@@ -149,7 +149,7 @@ func TestPlan_WakeUp_IsEarliestChange(t *testing.T) {
 		{why: "a Lease that is to be renewed", options: []option{requested(), ours(ago(-6 * time.Minute))}, wakeUp: ago(-30 * time.Second)},
 		{why: "the end of a storm", options: []option{is(well), cooldown, stormy(time.Minute)}, wakeUp: ago(-4 * time.Minute)},
 		{
-			why: "the end of an orphaned target's step", options: []option{is(well), orphan(Orphan{Gone: true, Request: lost(expected)})},
+			why: "the end of an orphaned target's step", options: []option{is(well), orphan(Orphan{Gone: true, Request: lost(expected, acted)})},
 			wakeUp: ago(-9 * time.Minute),
 		},
 	}
@@ -164,7 +164,7 @@ func TestPlan_Counts_AddUp(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(usual(is(well)).plan().Counts).To(Equal(Counts{Healthy: 1}))
 	g.Expect(usual(is(well), recoveryConfirmed, requested()).plan().Counts).To(
-		Equal(Counts{Remediating: 1, InFlight: 1}), "only what is unhealthy is held",
+		Equal(Counts{Blocked: 1, InFlight: 1}), "a person has to confirm it",
 	)
 	g.Expect(usual(is(suspect)).plan().Counts).To(BeZero())
 	g.Expect(usual().plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}))

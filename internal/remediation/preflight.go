@@ -37,6 +37,7 @@ type PreflightCheck struct {
 	ControlPlane ControlPlane
 	// LeaseRenewed is when the kubelet renewed its Lease, by the clock of the workload cluster; zero if there is no Lease.
 	LeaseRenewed time.Time
+	Observation
 }
 
 // preflightGuards run again before a write, with the facts of the preflight check. A pause blocks every write.
@@ -47,6 +48,8 @@ var preflightGuards = [...]guard{
 	{Terminating, requestSteps, guardTerminating},
 	{Excluded, allSteps, guardExcluded},
 	{OwnerRefuses, ownerSteps, guardOwnerRefuses},
+	{ClockSkew, allSteps, guardClockSkew},
+	{ReconnectGracePeriod, allSteps, guardReconnectGracePeriod},
 	{TooManyUnhealthy, allSteps, guardTooManyUnhealthy},
 	{TooFewUnhealthy, allSteps, guardTooFewUnhealthy},
 	{AnnotationNotRemoved, requestSteps, guardAnnotationNotRemoved},
@@ -80,7 +83,7 @@ func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, result *P
 	}
 	check := &preflight{plan: plan, t: t, d: d, v: v, result: result}
 	p := &planner{
-		s: &Situation{Check: Check{Paused: result.Paused}, ControlPlane: result.ControlPlane}, now: now, preflight: check,
+		s: &Situation{Check: Check{Paused: result.Paused, Observation: result.Observation}, ControlPlane: result.ControlPlane}, now: now, preflight: check,
 		a: &health.Assessment{Verdicts: []health.Verdict{result.Verdict}}, plan: Planned{Decisions: []Decision{*d}, LimitState: result.LimitState},
 	}
 	c := &candidate{step: Step{Owner: d.Action == RequestOwnerRemediation}, underWay: t.History.Tried != StepID{}}

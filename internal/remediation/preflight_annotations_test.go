@@ -31,5 +31,5 @@ func TestPreflight_OnlyAnnotations_ArePausedToo(t *testing.T) {
 
 func TestPreflightGuards_Order_IsAsListed(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(PreflightGuards()).To(Equal([]Reason{Paused, PreflightPending, PreflightFailed, Terminating, Excluded, OwnerRefuses, TooManyUnhealthy, TooFewUnhealthy, AnnotationNotRemoved, RequestNameConflict, NodeLeaseHeld, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
+	g.Expect(PreflightGuards()).To(Equal([]Reason{Paused, PreflightPending, PreflightFailed, Terminating, Excluded, OwnerRefuses, ClockSkew, ReconnectGracePeriod, TooManyUnhealthy, TooFewUnhealthy, AnnotationNotRemoved, RequestNameConflict, NodeLeaseHeld, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
 }

@@ -13,6 +13,11 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
+// claimed: the manager watches the Nodes for this long, and their Leases are renewed.
+func claimed(lasting time.Duration) func(*PreflightCheck) {
+	return func(l *PreflightCheck) { l.LeaseRenewed, l.NodesReadSince = noon, ago(lasting) }
+}
+
 // Its Ready condition has been Unknown for longer than 5m; a Lease that was renewed since gives it 5m more.
 var leasesRenewed = []lookRow{
 	confirms("no Lease is no objection", renewed(time.Time{})),
@@ -26,9 +31,19 @@ var leasesRenewed = []lookRow{
 		is(sickFor(10*time.Minute-moment))),
 	confirms("to the moment", renewed(noon), is(sickFor(10*time.Minute))),
 	confirms("what ends something does not mind", renewed(noon), requested(failed)),
-	confirms("Ready=False: the Lease does not matter", renewed(noon),
+	confirms("Ready=False by the kubelet: the Lease does not matter", renewed(noon),
+		finding(func(f *health.Finding) { f.Status, f.Cause = string(corev1.ConditionFalse), "KubeletNotReady" })),
+	rejects("by another client it does", renewed(noon), Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
 		finding(func(f *health.Finding) { f.Status = string(corev1.ConditionFalse) })),
-	confirms("nor one with another trouble", renewed(noon), finding(func(f *health.Finding) { f.Condition = "DiskPressure" })),
+	rejects("what was before the manager read Nodes is a claim", claimed(5*time.Minute-moment),
+		Block{Reason: LeaseRenewed, Until: ago(-moment), Details: Details{Since: noon}}, is(sickFor(time.Hour))),
+	confirms("for one timeout at most", claimed(5*time.Minute), is(sickFor(time.Hour))),
+	confirms("nor one with another trouble", renewed(noon), finding(func(f *health.Finding) { f.Condition, f.Status = "DiskPressure", "True" })),
+	rejects("what a silent kubelet would report is Unknown, too", renewed(noon),
+		Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
+		finding(func(f *health.Finding) { f.Condition = "DiskPressure" })),
+	rejects("what Cluster API copies of it, too", renewed(noon), Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
+		finding(func(f *health.Finding) { f.Rule, f.Condition = health.UnhealthyMachine, "NodeHealthy" })),
 	confirms("nor a Machine", renewed(noon), finding(func(f *health.Finding) { f.Rule = health.UnhealthyMachine })),
 	confirms("any other cause stands by itself", renewed(noon),
 		func(x *scene) {
@@ -56,7 +71,8 @@ var leasesRenewed = []lookRow{
 func TestOnlySilent_OtherCause_IsFalse(t *testing.T) {
 	silent, soon := readyUnknownFor(6*time.Minute), readyUnknownFor(time.Minute)
 	notReady, pressed := silent, silent
-	notReady.Status, pressed.Condition = string(corev1.ConditionFalse), "DiskPressure"
+	notReady.Status = string(corev1.ConditionFalse)
+	pressed.Condition, pressed.Status = "DiskPressure", string(corev1.ConditionTrue)
 	failed := health.Finding{Rule: health.MachineFailed, Met: true}
 	ofMachine := silent
 	ofMachine.Rule = health.UnhealthyMachine

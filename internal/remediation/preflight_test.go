@@ -85,6 +85,11 @@ var looks = []lookRow{
 	rejects("also for an owner", func(l *PreflightCheck) { l.RequestsUnread = true },
 		notConfirmed("other remediations of the target could not be read"), byOwner),
 	confirms("what ends something needs no others", func(l *PreflightCheck) { l.RequestsUnread = true }, requested(failed)),
+	rejects("an outage since the plan", func(l *PreflightCheck) { l.KubeletsUntil = ago(-time.Minute) },
+		Block{Reason: ReconnectGracePeriod, Until: ago(-time.Minute)}),
+	rejects("a step of the clock since the plan", func(l *PreflightCheck) { l.ClockOffset = -time.Minute },
+		Block{Reason: ClockSkew, Details: Details{Cause: "1m0s"}}, byOwner),
+	confirms("what ends something does not mind the clock", func(l *PreflightCheck) { l.ClockOffset = time.Minute }, requested(failed)),
 	rejects("start, reconcile out of time", func(l *PreflightCheck) { l.Late = true }, Block{Reason: PreflightPending}),
 	rejects("end, reconcile out of time", func(l *PreflightCheck) { l.Late = true }, Block{Reason: PreflightPending}, requested(failed)),
 	rejects("start, limit exceeded",
@@ -175,6 +180,22 @@ var looks = []lookRow{
 		l.Target = Target{Request: &Request{}, DeletingSince: noon, CoveredBy: "o"}
 	}, slots(1), requested(failed)),
 
+	rejects("the request that was just created is missing", func(*PreflightCheck) {},
+		notConfirmed("the last request cannot be read: another client may have deleted it"),
+		target(func(t *Target) { t.DeletedRequests.Unread = true })),
+
+	confirms("a remediator keeps the earlier request of an owner's Machine", func(l *PreflightCheck) {
+		l.Target.Request = &Request{DeletingSince: ago(ReleaseTimeout)}
+	}, byOwner),
+	rejects("but it may not have had the time to release it", func(l *PreflightCheck) {
+		l.Target.Request = &Request{DeletingSince: ago(ReleaseTimeout - moment)}
+	}, notConfirmed("the target has a remediation request already"), byOwner),
+	rejects("another remediator waits for it", func(l *PreflightCheck) { l.Target.Request = &Request{DeletingSince: ago(time.Hour)} },
+		notConfirmed("the target has a remediation request already")),
+	rejects("a remediator has handed the Machine over since", func(l *PreflightCheck) { l.Target.OwnerRemediation.HandedOverAt = noon },
+		notConfirmed("owner remediation was requested meanwhile")),
+	confirms("or long before", func(l *PreflightCheck) { l.Target.OwnerRemediation.HandedOverAt = ago(time.Hour) }),
+
 	confirms("control plane, no other member is busy", busy("n1", "m1"), ofControlPlane),
 	rejects("control plane, another member is busy", busy("n2"), Block{Reason: ControlPlaneBusy, Details: Details{Cause: "n2"}},
 		ofControlPlane),
@@ -217,9 +238,9 @@ func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
 				again := 4
 				switch d.Action { //nolint:exhaustive // the others start nothing
 				case StartRequest:
-					again = 15
+					again = 17
 				case RequestOwnerRemediation:
-					again = 8
+					again = 10
 				}
 				g.Expect(got.Answers).To(HaveLen(len(d.Answers) + again))
 				got.Answers = d.Answers

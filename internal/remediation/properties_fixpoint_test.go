@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
@@ -70,7 +71,7 @@ func (t *Target) land(write Write, d *Decision) {
 	case SetOwnerRemediated:
 		if !t.OwnerRemediation.Requested {
 			t.OwnerRemediation.Requested, t.OwnerRemediation.Waiting, t.OwnerRemediation.Unhealthy, t.OwnerRemediation.Since = true, true, true, noon
-			t.OwnerRemediation.RequestedByThis = true
+			t.OwnerRemediation.RequestedByThis, t.OwnerRemediation.HandedOverAt = !d.HandsOver, time.Time{}
 		}
 	case StopRemediator:
 		t.Request.TimedOut = true
@@ -121,16 +122,18 @@ func TestPlan_CarriedOut_LeavesNothingToDo(t *testing.T) {
 		for i := range second.Decisions {
 			ends = ends || plan.Decisions[i].Action == GiveUp || plan.Decisions[i].Action == Withdraw
 			room = room || plan.Decisions[i].Action == CancelOwnerRemediation || plan.Decisions[i].Action == RemoveConditions
+			// What a remediator requests follows the end of its request, or another target gets the place. The history follows the hand-over.
+			room = room || plan.Decisions[i].HandsOver || second.Decisions[i].HandsOver || after.situation.Targets[i].handedOver(&d.assessment.Verdicts[i])
 		}
 		for i := range second.Decisions {
 			if second.Decisions[i].Starts() && !room {
 				t.Fatalf("%+v of %+v, and then %+v of %+v", plan.Decisions[i], d.situation.Targets[i], second.Decisions[i], after.situation.Targets[i])
 			}
 		}
-		// A Lease is not renewed in the moment in which a request is ended, but while it is waited for; and a finalizer goes when nothing is
-		// left.
+		// A Lease is not renewed, or released after its end, in the moment in which a request is ended, but while it is waited for; and a
+		// finalizer goes when nothing is left.
 		writes := slices.DeleteFunc(after.writesOf(&second, finalizer), func(write any) bool {
-			return ends && write == AcquireLease || plan.Finalizer && write == RemoveFinalizer
+			return ends && (write == AcquireLease || write == ReleaseLease) || plan.Finalizer && write == RemoveFinalizer
 		})
 		if len(writes) > 0 && !room {
 			t.Fatalf("everything is written, and then %v: %+v, and then %+v", writes, plan, second)

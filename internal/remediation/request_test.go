@@ -6,6 +6,8 @@ package remediation
 import (
 	"testing"
 	"time"
+
+	. "github.com/onsi/gomega"
 )
 
 func started(d time.Duration) func(*Request) { return func(r *Request) { r.Started = ago(d) } }
@@ -17,7 +19,9 @@ func beingDeleted(d time.Duration) func(*Request) {
 func healthySince(at time.Time) func(*Request) { return func(r *Request) { r.HealthySince = at } }
 func ofStep(id StepID) func(*Request)          { return func(r *Request) { r.Step = id } }
 func attempt(n int) func(*Request)             { return func(r *Request) { r.Attempt = n } }
-func timeout(d time.Duration) option           { return policy(func(p *Policy) { p.Steps[0].Timeout = d }) }
+
+func unpaused(d time.Duration) option { return target(func(t *Target) { t.UnpausedAt = ago(d) }) }
+func timeout(d time.Duration) option  { return policy(func(p *Policy) { p.Steps[0].Timeout = d }) }
 
 func healthyDelay(d time.Duration) option { return policy(func(p *Policy) { p.HealthyDelay = d }) }
 func failed(r *Request)                   { r.Failed = true }
@@ -48,6 +52,8 @@ var remediators = []row{
 	decides("a remediator has the time of its step", waits(ago(-9*time.Minute)), requested()),
 	decides("almost all of it", waits(ago(-moment)), requested(started(10*time.Minute-moment))),
 	decides("to the moment: then the next step's turn has come", givesUp(StepTimedOut), requested(started(10*time.Minute))),
+	decides("a clock that is ahead ends no step", waits(never), requested(started(time.Hour)), clockIsAhead(time.Hour)),
+	decides("and one that was corrected does", givesUp(StepTimedOut), requested(started(time.Hour)), clockIsAhead(30*time.Second)),
 	decides("a step without a timeout takes as long as it likes", waits(never), timeout(0), requested(started(1000*time.Hour))),
 	decides("the time of a pause does not count", waits(ago(-moment)), requested(started(time.Hour)),
 		unpausedAt(ago(10*time.Minute-moment))),
@@ -113,6 +119,103 @@ var releases = []row{
 
 func TestRequest_Deleting_IsAwaited(t *testing.T) { decide(t, releases, twoSteps) }
 
+func thenOwner(x *scene) {
+	x.policy.Steps = []Step{{ID: stepA, Timeout: 10 * time.Minute}, {ID: stepO, Owner: true}}
+	x.situation.Targets[0].History.Tried = stepA
+}
+
+// asksOwner is the decision to request owner remediation, of a target with a request or without one.
+func asksOwner(step StepID, attempt int, tried StepID) Decision {
+	return Decision{
+		Action: RequestOwnerRemediation, Step: step, InFlight: true, Budgeted: true, Attempt: attempt, History: History{Tried: tried},
+	}
+}
+
+// A Machine that no remediator can fix is replaced, although the remediator keeps its request.
+func TestRequest_KeptByRemediator_OwnerFollows(t *testing.T) {
+	triedA := func(d Decision) Decision {
+		d.History.Tried, d.Attempt = stepA, 1
+		return d
+	}
+	decide(t, []row{
+		decides("the owner waits for five minutes", triedA(waits(ago(-moment))), requested(beingDeleted(5*time.Minute-moment))),
+		decides("and then follows", asksOwner(stepO, 1, stepA), requested(beingDeleted(5*time.Minute))),
+		decides("also if a person has deleted it", asksOwner(stepO, 1, stepA), requested(beingDeleted(5*time.Minute)),
+			target(func(t *Target) { t.History = History{} })),
+		decides("another remediator waits longer", triedA(underWay(Decision{
+			Block: Block{Reason: PreviousStepNotReleased, Details: Details{Since: ago(20 * time.Minute)}},
+		})), requested(beingDeleted(20*time.Minute)), steps(Step{ID: stepA}, Step{ID: stepB}, Step{ID: stepO, Owner: true})),
+		decides("the owner is awaited", triedA(ownerAwaited), requested(beingDeleted(20*time.Minute)), marked()),
+		decides("a pause request cancels it", triedA(cancels(PauseRequested)), requested(beingDeleted(20*time.Minute)), marked(), pauseRequested),
+		decides("a pause of the Machine does not", triedA(Decision{Step: stepO, InFlight: true, Budgeted: true}),
+			requested(beingDeleted(20*time.Minute)), marked(), is(paused)),
+		decides("a pause of the check changes no places", triedA(Decision{Block: Block{Reason: Paused}, Step: stepO}),
+			requested(beingDeleted(20*time.Minute)), pausedCheck),
+		decides("a suspect is not replaced", triedA(waits(never)), requested(beingDeleted(20*time.Minute)), is(suspect)),
+	}, thenOwner)
+}
+
+var ownerAwaited = Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true, Attempt: 1}
+
+// The request of a target that no longer exists takes no place, and delays no other member of the control plane.
+func TestRequest_KeptForGoneTarget_TakesNoPlace(t *testing.T) {
+	for lasting, free := range map[time.Duration]bool{5*time.Minute - moment: false, 5 * time.Minute: true} {
+		g := NewWithT(t)
+		x := usual(slots(1), ofControlPlane)
+		x.situation.Orphans = []Orphan{{
+			Name: "gone", Gone: true, ControlPlane: true,
+			Request: &Request{Step: stepA, Attempt: 1, Started: ago(time.Hour), DeletingSince: ago(lasting), TimedOut: true},
+		}}
+		plan := x.plan()
+		g.Expect(plan.Decisions[0].Starts()).To(Equal(free), "%+v", plan.Decisions[0].Block)
+	}
+}
+
+// A remediator requests owner remediation where owners do not read it.
+func TestRequest_HandedOver_OwnerFollows(t *testing.T) {
+	handedOver := func(d time.Duration) option {
+		return target(func(t *Target) { t.OwnerRemediation.HandedOverAt = ago(d) })
+	}
+	asks := asksOwner(StepID{}, 0, StepID{})
+	asks.HandsOver = true
+	kept, delayed := asks, asks
+	kept.Attempt, delayed.History = 1, History{Failures: 1, NotBefore: noon}
+	decide(t, []row{
+		decides("without a request", asks, handedOver(time.Minute)),
+		decides("during its deletion", kept, handedOver(time.Minute), requested(beingDeleted(time.Second))),
+		decides("the request is ended first", underWay(Decision{
+			Action: GiveUp, Why: StepFailed, History: History{Failures: 1, NotBefore: ago(-time.Minute)},
+		}), handedOver(time.Minute), requested(failed)),
+		decides("not for an earlier outage", Decision{Action: StartRequest, Step: stepA, InFlight: true, Budgeted: true, Attempt: 1},
+			handedOver(2*time.Hour)),
+		decides("the condition of the Node has changed since, and a limit delayed the owner", delayed, handedOver(2*time.Hour), remembers(1, noon)),
+		decides("not without an owner", Decision{Action: StartRequest, Step: stepA, InFlight: true, Budgeted: true, Attempt: 1},
+			handedOver(time.Minute), noOwner),
+	})
+}
+
+// A request that another client deletes before its target is healthy has failed.
+func TestRequest_DeletedByOther_HasFailed(t *testing.T) {
+	deleted := func(step StepID, attempt int) option {
+		return target(func(t *Target) {
+			t.DeletedRequests = DeletedRequests{Times: 1, Last: &Request{Step: step, Attempt: attempt}}
+		})
+	}
+	block := Block{
+		Reason: InBackoff, Until: ago(-2 * time.Minute),
+		Details: Details{Count: 2, Cause: "another client deleted the last request"},
+	}
+	waiting := Decision{Block: block, Step: stepA, Until: ago(-2 * time.Minute), History: History{Failures: 2, NotBefore: ago(-2 * time.Minute)}}
+	decide(t, []row{
+		decides("the backoff follows", waiting, deleted(stepA, 2), remembers(1, ago(time.Hour))),
+		decides("it is counted once", Decision{Action: StartRequest, Step: stepA, InFlight: true, Budgeted: true, Attempt: 3, History: History{Failures: 2, NotBefore: noon}},
+			deleted(stepA, 2), remembers(2, noon)),
+		decides("the next step follows", Decision{Action: StartRequest, Step: stepB, InFlight: true, Budgeted: true, Attempt: 1, History: History{Tried: stepA}},
+			deleted(stepA, 1), twoSteps),
+		decides("not if the target is healthy", Decision{}, deleted(stepA, 1), is(well)),
+	})
+}
+
 var recoveries = []row{
 	decides("who is well again needs no request", underWay(withdraws(Recovered)), requested()),
 	decides("nor a memory of what failed", underWay(Decision{Action: Withdraw, Why: Recovered, Attempt: 4}), remembers(3, ago(-time.Minute)),
@@ -144,6 +247,41 @@ var recoveries = []row{
 }
 
 func TestRequest_Recovered_IsWithdrawn(t *testing.T) { decide(t, recoveries, twoSteps, is(well)) }
+
+func acted(r *Request) { r.Acted = true }
+
+// A remediator that writes nothing to its request for ten minutes is reported. The time of a pause does not count.
+func TestRequest_NothingWritten_IsReported(t *testing.T) {
+	oneHour := timeout(time.Hour)
+	for _, test := range []struct {
+		why       string
+		options   []option
+		notActing []string
+		wakeUp    time.Time
+	}{
+		{"before ten minutes", []option{requested(started(10*time.Minute - moment))}, nil, ago(-moment)},
+		{"after ten minutes", []option{requested(started(10 * time.Minute))}, []string{"m1"}, ago(-50 * time.Minute)},
+		{"it has written something", []option{requested(started(10*time.Minute), acted)}, nil, ago(-50 * time.Minute)},
+		{
+			"the target is healthy",
+			[]option{is(well), healthyDelay(time.Hour), requested(started(time.Hour), healthySince(ago(time.Minute)))},
+			nil,
+			ago(-59 * time.Minute),
+		},
+		{"the target was paused", []option{requested(started(time.Hour)), unpaused(time.Minute)}, nil, ago(-9 * time.Minute)},
+		{"the check was paused", []option{requested(started(time.Hour)), unpausedAt(ago(time.Minute))}, nil, ago(-9 * time.Minute)},
+		{"the check is paused", []option{requested(started(time.Hour)), pausedCheck}, nil, never},
+		{"the target is paused", []option{requested(started(time.Hour)), is(paused)}, nil, never},
+		{"the request is being deleted", []option{requested(started(time.Hour), beingDeleted(time.Minute))}, nil, ago(-4 * time.Minute)},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			plan := usual(append([]option{oneHour}, test.options...)...).plan()
+			g.Expect(plan.NotActing).To(Equal(test.notActing))
+			g.Expect(plan.WakeUp).To(Equal(test.wakeUp))
+		})
+	}
+}
 
 // The Lease of the first step lasts as long as the step, and a minute: 11m.
 func ours(until time.Time) option {
@@ -198,3 +336,34 @@ var leases = []row{
 }
 
 func TestLease_Request_IsRenewedAndReleased(t *testing.T) { decide(t, leases) }
+
+// The Lease ends a minute after the step, or after a day without a timeout: a remediator that never finishes does not keep others from
+// the Node.
+func TestLease_StepIsOver_IsReleased(t *testing.T) {
+	kept := func(began time.Duration) option { return requested(started(began), beingDeleted(time.Minute)) }
+	waiting := func(d Decision) Decision { return underWay(d) }
+	const day = 24 * time.Hour
+	decide(t, []row{
+		decides("it ends before it has to be renewed", waiting(Decision{
+			Action: Wait, Until: ago(-4 * time.Minute), LeaseUntil: ago(-11 * time.Minute), RenewAt: ago(-moment),
+		}), kept(11*time.Minute-moment), ours(ago(-11*time.Minute))),
+		decides("a minute after the step", waiting(Decision{Action: Wait, Until: ago(-4 * time.Minute), LeaseEnd: noon}),
+			kept(11*time.Minute), ours(ago(-11*time.Minute))),
+		decides("it is not acquired again", waiting(Decision{Action: Wait, Until: ago(-4 * time.Minute), LeaseEnd: noon}),
+			kept(11*time.Minute), lease(Lease{Used: true})),
+		decides("that of others is left alone", waiting(Decision{Action: Wait, Until: ago(-4 * time.Minute)}),
+			kept(11*time.Minute), lease(heldUntil(ago(-time.Minute)))),
+		decides("a pause does not count", waiting(Decision{
+			Action: Wait, Until: ago(-4 * time.Minute), LeaseUntil: ago(-11 * time.Minute), RenewAt: ago(-330 * time.Second),
+		}), kept(time.Hour), unpaused(time.Minute), ours(ago(-11*time.Minute))),
+		decides("a day without a timeout", waiting(Decision{Action: Wait, LeaseEnd: noon}), timeout(0),
+			requested(started(day+time.Minute)), ours(ago(-11*time.Minute))),
+		decides("and a moment before", waiting(Decision{Action: Wait, LeaseUntil: ago(-11 * time.Minute), RenewAt: ago(-moment)}), timeout(0),
+			requested(started(day+time.Minute-moment)), ours(ago(-11*time.Minute))),
+	})
+	orphaned := usual(orphan(Orphan{Name: "gone", Gone: true, Request: lost(started(11*time.Minute), beingDeleted(time.Minute)), Lease: Lease{
+		Used: true, Holder: "NodeHealthCheck-a", HeldByThis: true, Until: ago(-11 * time.Minute),
+	}}))
+	plan := orphaned.plan()
+	NewWithT(t).Expect(plan.Orphans[0].OrphanWrites(&orphaned.situation.Orphans[0])).To(ContainElement(ReleaseLease))
+}

@@ -41,8 +41,19 @@ type Check struct {
 	// Reconnecting: the connection was restored, and the reconnect grace period lasts until ReconnectingUntil.
 	Reconnecting      bool
 	ReconnectingUntil time.Time
-	Storm             Storm
-	PauseRequests     []string
+	Observation
+	Storm         Storm
+	PauseRequests []string
+}
+
+// Observation is what the manager has observed of the API server since it started.
+type Observation struct {
+	// KubeletsUntil is until when kubelets get time to reach the API server, after that or the manager has started.
+	KubeletsUntil time.Time
+	// NodesReadSince is since when the manager watches the Nodes.
+	NodesReadSince time.Time
+	// ClockOffset is by how much the clock of the manager is ahead of that of the API server.
+	ClockOffset time.Duration
 }
 
 // ClusterState is whether the Cluster exists.
@@ -76,11 +87,15 @@ type Target struct {
 	DeletingSince     time.Time
 	NodeDeletingSince time.Time
 	Terminating       Departure
+	// MachineNamespace is the namespace of its Machine; empty for a Node without a Machine.
+	MachineNamespace string
 	// Owner is the owner that can remediate it, as kind/name; empty if there is none.
 	Owner            string
 	OwnerRemediation OwnerRemediation
 	// Request is the request of this check for this target; nil if there is none.
 	Request *Request
+	// DeletedRequests are those that other clients have deleted.
+	DeletedRequests DeletedRequests
 	// RequestNameConflict is another object with the name of the request. For a Node, it may be a request of this check of any kind for an earlier Node
 	// of that name, because both are the same server.
 	RequestNameConflict string
@@ -120,10 +135,14 @@ type OwnerRemediation struct {
 	// OwnerReason and OwnerMessage are what the owner reports.
 	OwnerReason, OwnerMessage string
 	Since                     time.Time
+	// HandedOverAt is when a remediator has set OwnerRemediated=False in v1beta1 only, which owners do not read; zero if none has.
+	HandedOverAt time.Time
 }
 
 // Request is a remediation request of this check for one target.
 type Request struct {
+	// UID is only for messages.
+	UID     string
 	Step    StepID
 	Attempt int
 	Started time.Time
@@ -135,6 +154,9 @@ type Request struct {
 	Succeeded, Failed bool
 	// NodeDeletionExpected: its remediator deletes the Node.
 	NodeDeletionExpected bool
+	// Acted: its remediator has written a status or a finalizer. Problem is the error that it reports, only for messages.
+	Acted   bool
+	Problem string
 	// HealthySince is when the target was first read as healthy again; zero if it was not.
 	HealthySince time.Time
 }
@@ -281,6 +303,8 @@ type Step struct {
 	Timeout time.Duration
 	// Unresolved: no request can be created from the template.
 	Unresolved bool
+	// NeedsMachineIn is the namespace in which the remediator looks for the Machine of a target; empty if it does not need one.
+	NeedsMachineIn string
 }
 
 // StepID identifies a step. With another template it is another step.

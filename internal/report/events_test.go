@@ -133,6 +133,45 @@ func TestCompare_StartedTwiceUnread_IsOneForEachMachine(t *testing.T) {
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, starts)).To(ConsistOf(HaveField("Event.Reason", "Replaced")))
 }
 
+// The outcome is true: a remediator that deletes the Node and restores it has not replaced it, and one that has failed has not, either.
+func TestCompare_NodeDeletedByRemediator_HasTrueOutcome(t *testing.T) {
+	step := remediation.StepID{Template: "t"}
+	request := &remediation.Request{Step: step, Attempt: 1, Started: noon}
+	inProgress := remediation.Decision{Action: remediation.Wait, Step: step, Attempt: 1, InFlight: true}
+	waits, withdraws := remediation.Decision{Action: remediation.Wait}, remediation.Decision{Action: remediation.Withdraw}
+	timedOut, failed := withdraws, withdraws
+	withdraws.Why, timedOut.Why, failed.Why = remediation.NodeNotFound, remediation.StepTimedOut, remediation.StepFailed
+	for _, test := range []struct {
+		name string
+		// orphaned are the decisions while the Node does not exist. It is restored if the last one is to wait.
+		orphaned []remediation.Decision
+		outcome  remedyv1.RemediationOutcome
+	}{
+		{"restored", []remediation.Decision{waits}, remedyv1.RecoveredOutcome},
+		{"another Node", []remediation.Decision{withdraws}, remedyv1.ReplacedOutcome},
+		{"never restored", []remediation.Decision{waits, timedOut}, remedyv1.TimedOutOutcome},
+		{"failed", []remediation.Decision{waits, failed}, remedyv1.FailedOutcome},
+		{"paused while the Node is not selected", []remediation.Decision{{InFlight: true}, failed}, remedyv1.FailedOutcome},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g, s := NewWithT(t), &story{now: noon}
+			g.Expect(s.compare(health.Unhealthy, remediation.Target{Request: request}, inProgress)).To(BeEmpty())
+			for _, d := range test.orphaned {
+				e := passOver(health.Target{}, health.Verdict{}, remediation.Target{}, &s.policy, remediation.Decision{})
+				e.Situation.Orphans = []remediation.Orphan{{Name: "m", Gone: d.Action != remediation.None, Request: request}}
+				e.Planned.Orphans = []remediation.Decision{d}
+				_, _, ended := s.memory.Compare(e, s.now)
+				g.Expect(ended).To(BeEmpty())
+			}
+			if test.outcome == remedyv1.RecoveredOutcome {
+				g.Expect(s.compare(health.Unhealthy, remediation.Target{Request: request}, inProgress)).To(BeEmpty())
+			}
+			ended := s.compare(health.Healthy, remediation.Target{}, remediation.Decision{})
+			g.Expect(ended).To(ConsistOf(HaveField("Outcome", test.outcome)))
+		})
+	}
+}
+
 // A Node is deleted and joins again within a second after its remediation has started. Its request, which was read, is withdrawn then.
 func TestCompare_NodeReturnsAfterStart_EndsWithRequest(t *testing.T) {
 	g, step := NewWithT(t), remediation.StepID{Template: "t"}

@@ -6,6 +6,7 @@ package report
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -23,7 +24,7 @@ func HasConditions(m *clusterv1.Machine, c *explain.MachineConditions) bool {
 			return false
 		}
 	}
-	return !waitsInVain(m, c)
+	return !waitsInVain(m, c) && !handOverLeft(m, c)
 }
 
 func hasCondition(m *clusterv1.Machine, wanted *explain.MachineCondition) bool {
@@ -50,6 +51,9 @@ func SetConditions(m *clusterv1.Machine, c *explain.MachineConditions, now time.
 	if waitsInVain(m, c) {
 		conditions.Delete(m, explain.ExternallyRemediated)
 	}
+	if handOverLeft(m, c) {
+		deprecated.Delete(m, explain.OwnerRemediated)
+	}
 	for _, wanted := range listed(c) {
 		if wanted == nil {
 			continue
@@ -66,6 +70,13 @@ func SetConditions(m *clusterv1.Machine, c *explain.MachineConditions, now time.
 			deprecated.SetWithCustomLastTransitionTime(m, v1beta1Condition(wanted.Deprecated, now))
 		}
 	}
+}
+
+// handOverLeft reports whether a healthy Machine has OwnerRemediated=False in v1beta1 only. Owners read the newer condition, so none
+// removes it, and it would be taken for the request of a later remediator.
+func handOverLeft(m *clusterv1.Machine, c *explain.MachineConditions) bool {
+	return c.HealthCheckSucceeded != nil && c.HealthCheckSucceeded.Status == metav1.ConditionTrue &&
+		conditions.Get(m, explain.OwnerRemediated) == nil && V1Beta1Reason(m, explain.OwnerRemediated) != ""
 }
 
 // CancelOwnerRemediation removes OwnerRemediated from a Machine, if its owner has not begun.
@@ -161,6 +172,9 @@ func OwnerRemediation(m *clusterv1.Machine, check string) remediation.OwnerRemed
 		MarkedByThis: notes.ResponsibleCheck(m.Annotations) == check,
 	}
 	if owned == nil || owned.Status != metav1.ConditionFalse {
+		if older := v1beta1(m, explain.OwnerRemediated); owned == nil && older != nil && older.Status == corev1.ConditionFalse {
+			mark.HandedOverAt = older.LastTransitionTime.Time
+		}
 		return mark
 	}
 	mark.Since = owned.LastTransitionTime.Time

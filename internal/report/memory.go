@@ -55,7 +55,7 @@ type remediationInProgress struct {
 // continues reports whether two reconciles have found the same remediation. One that is started after the other was read is another one.
 // Owner remediation has only a start.
 func (r *remediationInProgress) continues(before *remediationInProgress) bool {
-	if r.byOwner != before.byOwner || !r.created.Equal(before.created) || before.read && !r.started.Equal(before.started) {
+	if r.byOwner != before.byOwner || !r.created.Equal(before.created) || before.read && (!r.read || !r.started.Equal(before.started)) {
 		return false
 	}
 	return r.byOwner || r.step == before.step && r.attempt == before.attempt
@@ -93,9 +93,13 @@ func (m *Memory) Compare(
 	before := *m
 	after := &Memory{at: now, past: map[string]explain.Past{}, remediations: map[string]remediationInProgress{}, changed: m.changed}
 	maps.DeleteFunc(after.changed, func(_ verdictOf, at time.Time) bool { return !now.Before(at.Add(flapTime)) })
-	orphans := make(map[string]*remediation.Orphan, len(evaluation.Situation.Orphans))
+	orphans := make(map[string]*orphan, len(evaluation.Situation.Orphans))
 	for i := range evaluation.Situation.Orphans {
-		orphans[evaluation.Situation.Orphans[i].Name] = &evaluation.Situation.Orphans[i]
+		one := &evaluation.Situation.Orphans[i]
+		orphans[one.Name] = &orphan{Orphan: one}
+		if i < len(evaluation.Planned.Orphans) {
+			orphans[one.Name].decision = evaluation.Planned.Orphans[i]
+		}
 	}
 	for i := range evaluation.Planned.Decisions {
 		name := evaluation.Snapshot.Targets[i].Name
@@ -202,7 +206,7 @@ func unreported(known bool) *explain.Past {
 // follow records the remediation of a target that is in progress, and returns the one that has ended; nil if none has. One step of an
 // escalation may end in the reconcile in which the next one starts. The request may be orphaned: it is that of an earlier Node of the name.
 func (m *Memory) follow(
-	evaluation *explain.Evaluation, i int, before remediationInProgress, orphan *remediation.Orphan, now time.Time,
+	evaluation *explain.Evaluation, i int, before remediationInProgress, orphan *orphan, now time.Time,
 ) *EndedRemediation {
 	name, existed := evaluation.Snapshot.Targets[i].Name, !before.started.IsZero()
 	r, exists := inProgress(evaluation, i, now)
@@ -213,7 +217,7 @@ func (m *Memory) follow(
 			r.started, r.read = before.started, before.read
 		}
 		r.why = before.why
-	case existed && !exists && before.isOf(orphan):
+	case existed && !exists && before.isOf(orphan, now):
 		m.remediations[name] = before.orphaned(orphan)
 		return nil
 	case existed && !exists && unconfirmed(&evaluation.Planned.Decisions[i], &evaluation.Situation.Targets[i], &before, now):
@@ -221,12 +225,17 @@ func (m *Memory) follow(
 		return nil
 	}
 	if exists {
-		// A request that is being deleted ends as it was decided then.
 		target := &evaluation.Situation.Targets[i]
-		if why := evaluation.Planned.Decisions[i].Why; why != "" && (r.why == "" || !deleting(target.Request)) {
+		request := target.Request
+		if r.byOwner {
+			// It is that of an earlier step, if there is one.
+			request = nil
+		}
+		// A request that is being deleted ends as it was decided then.
+		if why := evaluation.Planned.Decisions[i].Why; why != "" && (r.why == "" || !deleting(request)) {
 			r.why = why
 		}
-		r.why = cmp.Or(r.why, decidedBefore(target))
+		r.why = cmp.Or(r.why, decidedBefore(request, &target.History))
 		m.remediations[name] = r
 	}
 	if !existed || exists && r.continues(&before) {
@@ -241,9 +250,9 @@ func (m *Memory) follow(
 }
 
 // decidedBefore is why an earlier process has given up a request; empty if it was not given up.
-func decidedBefore(t *remediation.Target) remediation.Reason {
-	switch r := t.Request; {
-	case !deleting(r) || t.History.Failures < r.Attempt && t.History.Tried != r.Step:
+func decidedBefore(r *remediation.Request, history *remediation.History) remediation.Reason {
+	switch {
+	case !deleting(r) || history.Failures < r.Attempt && history.Tried != r.Step:
 		return ""
 	case r.Failed:
 		return remediation.StepFailed
@@ -255,15 +264,21 @@ func deleting(request *remediation.Request) bool {
 	return request != nil && !request.DeletingSince.IsZero()
 }
 
+// kept reports whether a remediator keeps a deleted request for so long that its remediation has ended. The owner may have followed, and
+// canceling that does not continue the request.
+func kept(request *remediation.Request, now time.Time) bool {
+	return deleting(request) && !now.Before(request.DeletingSince.Add(remediation.ReleaseTimeout))
+}
+
 // inProgress returns the remediation of a target that is in progress, and whether there is one.
 func inProgress(evaluation *explain.Evaluation, i int, now time.Time) (remediationInProgress, bool) {
 	d, target := &evaluation.Planned.Decisions[i], &evaluation.Situation.Targets[i]
-	if !d.InFlight {
+	if !d.InFlight || kept(target.Request, now) && !d.ByOwner(target) {
 		return remediationInProgress{}, false
 	}
 	r := remediationInProgress{step: d.Step, attempt: d.Attempt, started: now}
 	switch {
-	case target.Request != nil:
+	case target.Request != nil && !d.ByOwner(target):
 		r.started, r.read = target.Request.Started, true
 	case target.OwnerRemediation.Requested && d.Action != remediation.StartRequest:
 		r.started, r.read, r.byOwner = target.OwnerRemediation.Since, true, true
@@ -280,15 +295,12 @@ func inProgress(evaluation *explain.Evaluation, i int, now time.Time) (remediati
 	return r, true
 }
 
-// unreadTime is how long a cache may take to show a write of the manager.
-const unreadTime = time.Minute
-
 // unconfirmed reports whether a remediation may continue although it was not read: the cache may lack the last write of the manager; or the
 // same step was planned again, and its preflight check has blocked it or was not run.
 func unconfirmed(d *remediation.Decision, t *remediation.Target, before *remediationInProgress, now time.Time) bool {
 	blocked := d.Block.Reason == remediation.PreflightFailed || d.Block.Reason == remediation.PreflightPending || d.BlockedLate()
 	read := before.read || before.byOwner && t.OwnerRemediation.Requested
-	return blocked && d.Step == before.step && before.why == "" || !read && now.Before(before.started.Add(unreadTime))
+	return blocked && d.Step == before.step && before.why == "" || !read && now.Before(before.started.Add(remediation.UnreadTime))
 }
 
 // outcomes are how remediations end for a reason. For every other reason they are withdrawn.
@@ -301,7 +313,7 @@ var outcomes = map[remediation.Reason]remedyv1.RemediationOutcome{
 // followOthers records the remediations of targets that the check no longer selects, or that no longer exist, as long as their requests
 // exist, and returns those that have ended, by name.
 func (m *Memory) followOthers(
-	evaluation *explain.Evaluation, before map[string]remediationInProgress, orphans map[string]*remediation.Orphan, now time.Time,
+	evaluation *explain.Evaluation, before map[string]remediationInProgress, orphans map[string]*orphan, now time.Time,
 ) (ended []EndedRemediation) {
 	targets := make(map[string]bool, len(evaluation.Snapshot.Targets))
 	for i := range evaluation.Snapshot.Targets {
@@ -310,7 +322,7 @@ func (m *Memory) followOthers(
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		switch r := before[name]; {
 		case targets[name]:
-		case r.isOf(orphans[name]):
+		case r.isOf(orphans[name], now):
 			m.remediations[name] = r.orphaned(orphans[name])
 		default:
 			ended = append(ended, r.ended(name, explain.Replaced, now))
@@ -319,22 +331,38 @@ func (m *Memory) followOthers(
 	return ended
 }
 
+// orphan is an orphaned target, and what is decided about it.
+type orphan struct {
+	*remediation.Orphan
+	decision remediation.Decision
+}
+
 // isOf reports whether a remediation continues on an orphaned target; nil if there is none.
-func (r *remediationInProgress) isOf(orphan *remediation.Orphan) bool {
+func (r *remediationInProgress) isOf(orphan *orphan, now time.Time) bool {
 	switch {
 	case orphan == nil:
 		return false
 	case r.byOwner:
 		return orphan.Marked
 	}
-	return orphan.Request != nil && (!r.read || orphan.Request.Started.Equal(r.started))
+	return orphan.Request != nil && !kept(orphan.Request, now) && (!r.read || orphan.Request.Started.Equal(r.started))
 }
 
-// orphaned is a remediation whose target the check no longer selects: it is withdrawn. If the target no longer exists, it was replaced.
-func (r remediationInProgress) orphaned(orphan *remediation.Orphan) remediationInProgress {
+// orphaned is a remediation whose target the check no longer selects: it is withdrawn. If the target no longer exists, it was replaced,
+// unless its remediator has failed. A remediator that deletes the Node may restore it, so nothing is decided before its step ends.
+func (r remediationInProgress) orphaned(orphan *orphan) remediationInProgress {
 	why := remediation.NotSelected
-	if orphan.Gone {
+	switch {
+	case outcomes[orphan.decision.Why] != "":
+		why = orphan.decision.Why
+	case orphan.Gone && orphan.Request != nil && orphan.decision.Action == remediation.Wait && !deleting(orphan.Request):
+		why = ""
+	case orphan.Gone:
 		why = explain.Replaced
+	}
+	// What a pause has delayed is decided by the facts after it.
+	if r.why == remediation.NotSelected && !deleting(orphan.Request) {
+		r.why = ""
 	}
 	r.why = cmp.Or(r.why, why)
 	if !r.byOwner {

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +25,15 @@ import (
 type Object struct {
 	Name string
 	UID  types.UID
+}
+
+// Identity is the UID of an object. Nodes of a simulated cluster have none, and a remediator may have removed it from a request: then it is
+// the name.
+func (o Object) Identity() types.UID {
+	if o.UID == "" && o.Name != "" {
+		return types.UID("name/" + o.Name)
+	}
+	return o.UID
 }
 
 // Target is the Machine or Node that a request is for. The request has its name.
@@ -50,6 +58,18 @@ func (t Target) Object() Object {
 		return t.Node
 	}
 	return t.Machine
+}
+
+// Identities are the identities that its requests can have. The Machine of a Node may own them.
+func (t Target) Identities() []types.UID {
+	all := make([]types.UID, 0, 3)
+	if t.OfNode {
+		all = append(all, t.Node.Identity(), Object{Name: t.Node.Name}.Identity())
+	}
+	if !t.OfNode || t.Machine.UID != "" {
+		all = append(all, t.Machine.UID)
+	}
+	return all
 }
 
 // Place is where a request is.
@@ -87,36 +107,6 @@ const nodeHealthCheck = "NodeHealthCheck"
 
 // MoveLabel makes clusterctl move an object that no Cluster owns.
 const MoveLabel = "clusterctl.cluster.x-k8s.io/move"
-
-// needsMachine are the kinds whose remediators require a Machine as owner of the request. Other remediators do not expect one.
-var needsMachine = map[schema.GroupKind]bool{
-	{Group: "infrastructure.cluster.x-k8s.io", Kind: "Metal3Remediation"}: true,
-}
-
-// readsLocalNodes are the kinds whose remediators read the Node in the cluster of the request.
-var readsLocalNodes = map[schema.GroupKind]bool{
-	{Group: "self-node-remediation.medik8s.io", Kind: "SelfNodeRemediation"}:               true,
-	{Group: "fence-agents-remediation.medik8s.io", Kind: "FenceAgentsRemediation"}:         true,
-	{Group: "storage-based-remediation.medik8s.io", Kind: "StorageBasedRemediation"}:       true,
-	{Group: "machine-deletion-remediation.medik8s.io", Kind: "MachineDeletionRemediation"}: true,
-	{Group: "customized-user-remediation.medik8s.io", Kind: "CustomizedUserRemediation"}:   true,
-}
-
-// WrongPlace returns why the remediator does not find the Node or the Machine of a request there, and what to do; empty if it does.
-func (r Reference) WrongPlace(place Place, cluster client.ObjectKey) string {
-	kind := r.RequestKind().GroupKind()
-	switch {
-	case place == InManagement && readsLocalNodes[kind]:
-		return "its remediator reads Nodes of its own cluster: create the template in the cluster of the Nodes, and set " +
-			"templateLocation: Workload in a new check"
-	case place == InWorkload && needsMachine[kind]:
-		return "its remediator reads Machines: create the template in the management cluster, in the namespace of the Cluster, and set " +
-			"templateLocation: Management in a new check"
-	case place == InManagement && needsMachine[kind] && r.Namespace != cluster.Namespace:
-		return "its remediator reads the Machine in the namespace of the request: create the template in namespace " + cluster.Namespace
-	}
-	return ""
-}
 
 // Build creates a request from spec.template of a template, including labels and annotations. A kind in spec.template is ignored: the kind
 // follows from the kind of the template, for which the permission of the author of the check was verified.
@@ -229,7 +219,7 @@ func owners(d *Draft) []metav1.OwnerReference {
 	}
 	// An owner in another namespace would have the request deleted.
 	inNamespace := d.Target.MachineNamespace == "" || d.Target.MachineNamespace == d.Template.Namespace
-	if d.Target.Machine.UID != "" && inNamespace && needsMachine[d.Template.RequestKind().GroupKind()] {
+	if d.Target.Machine.UID != "" && inNamespace && d.Template.NeedsMachine() {
 		all = append(all, machine)
 	}
 	return all

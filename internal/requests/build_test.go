@@ -5,6 +5,7 @@ package requests
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 
 var (
 	metal3Template = Reference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3RemediationTemplate", Namespace: "default", Name: "m3"}
+	hcloudTemplate = Reference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "HCloudRemediationTemplate", Namespace: "default", Name: "h"}
 	farTemplate    = Reference{APIVersion: "fence-agents-remediation.medik8s.io/v1alpha1", Kind: "FenceAgentsRemediationTemplate", Namespace: "far", Name: "ipmi"}
 	machineCheck   = Check{Kind: "MachineHealthCheck", Namespace: "default", Name: "workers"}
 	nodeCheck      = Check{Kind: "NodeHealthCheck", Name: "nodes"}
@@ -104,6 +106,12 @@ func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 			[]string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"},
 		},
 		{
+			"a Node, for another kind of that group",
+			Draft{Target: OfNode(node, machine), Template: hcloudTemplate, Cluster: prod},
+			[]string{"NodeHealthCheck", "Machine"},
+			[]string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"},
+		},
+		{
 			"a Node without a Machine, for such a kind",
 			Draft{Target: OfNode(node, Object{}), Template: metal3Template, Cluster: prod},
 			[]string{"NodeHealthCheck"},
@@ -144,8 +152,56 @@ func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 			g.Expect(labels).To(ConsistOf(tt.labels))
 			found := Read(request)
 			g.Expect(found.IsFor(tt.draft.Target)).To(BeTrue())
-			g.Expect(found.IsFor(OfNode(Object{"n1", "another"}, machine))).To(BeFalse())
+			restored := OfNode(Object{"n1", "another"}, machine)
+			g.Expect(found.IsFor(restored)).To(Equal(tt.draft.Target.OfNode && slices.Contains(tt.owners, "Machine")), "the Machine is the same")
+			g.Expect(found.IsFor(OfNode(Object{"n1", "another"}, Object{"m1", "another"}))).To(BeFalse())
+			g.Expect(found.IsFor(OfNode(Object{"n2", "another"}, machine))).To(BeFalse())
 			g.Expect(found.IsFor(OfMachine(Object{"m1", "another"}, node))).To(BeFalse())
+			// A remediator writes it back without the annotations that it does not define.
+			request.SetAnnotations(map[string]string{remedyv1.CheckAnnotation: request.GetAnnotations()[remedyv1.CheckAnnotation]})
+			g.Expect(Read(request).IsFor(tt.draft.Target)).To(BeTrue())
+		})
+	}
+}
+
+// All kinds of infrastructure providers need a Machine.
+func TestWrongPlace_InfrastructureProvider_NeedsMachine(t *testing.T) {
+	g, prod := NewWithT(t), client.ObjectKey{Namespace: "default", Name: "prod"}
+	g.Expect(hcloudTemplate.WrongPlace(InManagement, true, prod)).To(BeEmpty())
+	g.Expect(hcloudTemplate.WrongPlace(InManagement, false, prod)).To(BeEmpty())
+	g.Expect(hcloudTemplate.WrongPlace(InWorkload, true, prod)).To(ContainSubstring("reads Machines"))
+	g.Expect(hcloudTemplate.WrongPlace(InManagement, true, client.ObjectKey{Namespace: "other", Name: "prod"})).
+		To(ContainSubstring("create the template in namespace other"))
+}
+
+// The fencing manager runs in the management cluster, and finds the Cluster of a NodeFence in its namespace.
+func TestWrongPlace_NodeFence_NeedsNamespaceOfCluster(t *testing.T) {
+	prod := client.ObjectKey{Namespace: "default", Name: "prod"}
+	for _, tt := range []struct {
+		name, namespace string
+		place           Place
+		cluster         client.ObjectKey
+		says            string
+	}{
+		{"in the namespace of the Cluster", "default", InManagement, prod, ""},
+		{"in another namespace", "other", InManagement, prod, "create the template in namespace default"},
+		{"in the workload cluster", "default", InWorkload, prod, "its remediator reads Clusters: create the template in the management cluster"},
+		{"for Nodes of the management cluster", "other", InOneCluster, client.ObjectKey{}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			template := Reference{
+				APIVersion: "remedy.cluster.x-k8s.io/v1alpha1", Kind: "NodeFenceTemplate", Namespace: tt.namespace, Name: "power-cycle",
+			}
+			is := ContainSubstring(tt.says)
+			if tt.says == "" {
+				is = BeEmpty()
+			}
+			g := NewWithT(t)
+			g.Expect(template.NeedsMachine()).To(BeFalse())
+			g.Expect(template.WrongPlace(tt.place, true, tt.cluster)).To(is)
+			if tt.place == InManagement {
+				g.Expect(template.WrongPlace(tt.place, false, tt.cluster)).To(is, "also for Machines")
+			}
 		})
 	}
 }

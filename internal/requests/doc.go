@@ -7,7 +7,7 @@
 // stop by an annotation, and reports its progress in the status of the request. This package does not decide when a request is created or
 // deleted (package remediation), and does not report anything.
 //
-// Start with build.go and request.go, the pure part: they create a request and read one. requests.go has the other part: it finds out which
-// templates can be used (resolve.go), watches the kinds of requests (kind.go, watch.go, store.go), finds requests (find.go) and writes them
-// (write.go). Kinds and permissions can change while the manager runs; no restart is necessary.
+// Start with build.go and request.go, the pure part: they create a request and read one. remediators.go has how known remediators differ from
+// the contract. requests.go has the other part: it finds out which templates can be used (resolve.go), watches the kinds of requests
+// (kind.go, watch.go, store.go), finds requests (find.go) and writes them (write.go). Kinds and permissions can change while the manager runs; no restart is necessary.
 package requests

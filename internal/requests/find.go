@@ -156,11 +156,12 @@ func sorted(all []*Request) []*Request {
 
 // ForTarget are the known requests for a target, of any check.
 func (r *Requests) ForTarget(t Target) []*Request {
-	if t.Object().UID == "" {
-		return nil
+	var all []*Request
+	for _, identity := range t.Identities() {
+		found, _ := r.indexed(identity)
+		all = append(all, found...)
 	}
-	all, _ := r.indexed(t.Object().UID)
-	return slices.DeleteFunc(all, func(f *Request) bool { return !f.IsFor(t) })
+	return slices.DeleteFunc(sorted(all), func(f *Request) bool { return !f.IsFor(t) })
 }
 
 // storeOf is the store of a kind of requests; nil if it is not watched.

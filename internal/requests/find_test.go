@@ -109,6 +109,9 @@ func TestSource_RelevantChange_WakesTheRightChecks(t *testing.T) {
 	)
 
 	there := s.there("m1")
+	s.Expect(unstructured.SetNestedField(there.Object, "Running", "status", "phase")).To(Succeed())
+	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
+	s.Expect(arrived()).To(Equal([]string{"a"}), "its remediator acts")
 	there.SetLabels(map[string]string{"some": "label"})
 	s.Expect(unstructured.SetNestedField(there.Object, "fast", "spec", "speed")).To(Succeed())
 	s.Expect(admin.Update(t.Context(), there)).To(Succeed())

@@ -107,6 +107,7 @@ func TestNaming_AnyTemplates_AreUnambiguous(t *testing.T) {
 func TestReadStatus_Remediators_AreUnderstood(t *testing.T) {
 	sbr := schema.GroupVersionKind{Group: "storage-based-remediation.medik8s.io", Version: "v1alpha1", Kind: "StorageBasedRemediation"}
 	far, metal3 := farTemplate.RequestKind(), metal3Template.RequestKind()
+	hcloud := schema.GroupVersionKind{Group: metal3.Group, Version: "v1beta1", Kind: "HCloudRemediation"}
 	tests := []struct {
 		kind   schema.GroupVersionKind
 		status string
@@ -122,7 +123,11 @@ func TestReadStatus_Remediators_AreUnderstood(t *testing.T) {
 		{far, `{"phase":"Failed"}`, remediatorStatus{}},
 		{metal3, `{"phase":"Failed"}`, remediatorStatus{failed: true}},
 		{metal3, `{"phase":"Deleting machine"}`, remediatorStatus{failed: true}},
-		{metal3, `{"phase":"Waiting"}`, remediatorStatus{}},
+		{metal3, `{"phase":"Running"}`, remediatorStatus{nodeDeletion: true}},
+		{metal3, `{"phase":"Waiting"}`, remediatorStatus{nodeDeletion: true}},
+		{hcloud, `{"phase":"Failed"}`, remediatorStatus{failed: true}},
+		{hcloud, `{"phase":"Deleting machine"}`, remediatorStatus{failed: true}},
+		{hcloud, `{"phase":"Waiting"}`, remediatorStatus{}},
 		{sbr, `{"conditions":[{"type":"Ready","status":"False"},{"type":"FencingInProgress","status":"True"}]}`, remediatorStatus{}},
 		{sbr, `{"conditions":[{"type":"Ready","status":"False"},{"type":"FencingInProgress","status":"False"}]}`, remediatorStatus{failed: true}},
 		{far, `{"conditions":"no"}`, remediatorStatus{}},
@@ -134,7 +139,37 @@ func TestReadStatus_Remediators_AreUnderstood(t *testing.T) {
 		NewWithT(t).Expect(json.Unmarshal([]byte(tt.status), &status)).To(Succeed())
 		request.Object["status"] = status
 		request.SetGroupVersionKind(tt.kind)
-		NewWithT(t).Expect(readStatus(request)).To(Equal(tt.want), "%s %s", tt.kind.Kind, tt.status)
+		got := readStatus(request)
+		got.acted = false
+		NewWithT(t).Expect(got).To(Equal(tt.want), "%s %s", tt.kind.Kind, tt.status)
+	}
+}
+
+// A remediator acts if it writes a status or a finalizer. Those of the garbage collector are none of it.
+func TestReadStatus_AnythingWritten_HasActed(t *testing.T) {
+	long := strings.Repeat("x", 2*maxProblem)
+	for _, tt := range []struct {
+		why        string
+		status     map[string]any
+		finalizers []string
+		want       remediatorStatus
+	}{
+		{"nothing", nil, nil, remediatorStatus{}},
+		{"an empty status", map[string]any{}, nil, remediatorStatus{}},
+		{"a field", map[string]any{"phase": "Running"}, nil, remediatorStatus{acted: true}},
+		{"a condition", map[string]any{"conditions": []any{map[string]any{"type": "Processing"}}}, nil, remediatorStatus{acted: true}},
+		{"an error", map[string]any{"lastError": "cannot reboot"}, nil, remediatorStatus{acted: true, problem: "cannot reboot"}},
+		{"a long error", map[string]any{"lastError": long}, nil, remediatorStatus{acted: true, problem: long[:maxProblem]}},
+		{"an invalid error", map[string]any{"lastError": 7}, nil, remediatorStatus{acted: true}},
+		{"a finalizer", nil, []string{"medik8s.io/finalizer"}, remediatorStatus{acted: true}},
+		{"of the garbage collector", nil, []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents}, remediatorStatus{}},
+	} {
+		request := &unstructured.Unstructured{Object: map[string]any{}}
+		request.SetGroupVersionKind(farTemplate.RequestKind())
+		if request.SetFinalizers(tt.finalizers); tt.status != nil {
+			request.Object["status"] = tt.status
+		}
+		NewWithT(t).Expect(readStatus(request)).To(Equal(tt.want), tt.why)
 	}
 }
 

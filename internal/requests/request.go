@@ -35,9 +35,11 @@ type Request struct {
 	// Order is the order of its step; -1 if that is invalid. Template is the template that it was created from.
 	Order    int32
 	Template Reference
-	// Machines are the UIDs of the Machines that own it. Node is from its annotations.
+	// Machines are the UIDs of the Machines that own it. Node is from its annotations. The target of a request OfNode is its Node, which the
+	// owner and the name of the request identify, too.
 	Machines []types.UID
 	Node     Object
+	OfNode   bool
 	// Cluster is from its label, and checkLabel is the label of a request in a workload cluster.
 	Cluster, checkLabel string
 	// Owners are all owners, as kind/name.
@@ -108,14 +110,31 @@ func templateOf(f *Request, annotations map[string]string) Reference {
 	}
 }
 
+// readOwners reads the owners. A remediator may have removed annotations that it does not define, but the owners stay.
 func (f *Request) readOwners(request *unstructured.Unstructured) {
 	for _, owner := range request.GetOwnerReferences() {
 		f.Owners = append(f.Owners, owner.Kind+"/"+owner.Name)
-		group, _, _ := strings.Cut(owner.APIVersion, "/")
-		if group == clusterv1.GroupVersion.Group && owner.Kind == "Machine" && owner.UID != "" {
+		group, _, versioned := strings.Cut(owner.APIVersion, "/")
+		switch {
+		case group == clusterv1.GroupVersion.Group && owner.Kind == "Machine" && owner.UID != "":
 			f.Machines = append(f.Machines, owner.UID)
+		case owner.Kind == "Node" && !versioned && owner.Name == f.Name:
+			f.OfNode, f.Node.UID = true, cmp.Or(f.Node.UID, owner.UID)
+		case owner.Kind == nodeHealthCheck && group == remedyv1.GroupVersion.Group:
+			f.OfNode = true
 		}
 	}
+	if f.OfNode {
+		f.Node.Name = cmp.Or(f.Node.Name, f.Name)
+	}
+}
+
+// Subjects identify the targets of the request: its Machines and its Node.
+func (f *Request) Subjects() []types.UID {
+	if !f.OfNode {
+		return f.Machines
+	}
+	return append(slices.Clip(f.Machines), f.Node.Identity())
 }
 
 // Ref is its reference in the status of a check.
@@ -136,20 +155,29 @@ func (f *Request) IsOf(c Check) bool { return f.Check == c && c != Check{} }
 // its own, and of one in the management cluster. Their checks can have the same name.
 func (f *Request) CreatedBy(c Check, label string) bool { return f.IsOf(c) && f.checkLabel == label }
 
-// IsFor reports whether it is for this target: the Machine that owns it, or the Node that it names, by UID.
+// IsFor reports whether it is for this target: the Machine that owns it, or the Node that it names, by UID. Without a UID, the name decides.
+// A remediator may delete the Node and restore it. If the Machine owns the request, that is still the same server.
 func (f *Request) IsFor(t Target) bool {
+	ofMachine := t.Machine.UID != "" && slices.Contains(f.Machines, t.Machine.UID)
 	if t.OfNode {
-		return t.Node.UID != "" && f.Node.UID == t.Node.UID
+		id := f.Node.Identity()
+		return f.OfNode && id != "" && (slices.Contains(t.Identities(), id) || ofMachine && f.Node.Name == t.Node.Name)
 	}
-	return t.Machine.UID != "" && slices.Contains(f.Machines, t.Machine.UID)
+	return ofMachine
+}
+
+// OfEarlierNode reports whether a target, whose Machine owns the request, has another Node than that of the request: a remediator may delete
+// the Node, and restores its labels only when the kubelet has registered it again.
+func (f *Request) OfEarlierNode(t Target) bool {
+	return f.OfNode && !slices.Contains(t.Identities(), f.Node.Identity())
 }
 
 // Facts is the relevant part for a plan.
 func (f *Request) Facts(naming Naming) *remediation.Request {
 	return &remediation.Request{
-		Step: naming.StepID(f.Order, f.Template), Attempt: f.attempt, Started: f.started, DeletingSince: f.deleting,
+		UID: string(f.UID), Step: naming.StepID(f.Order, f.Template), Attempt: f.attempt, Started: f.started, DeletingSince: f.deleting,
 		TimedOut: f.timedOut, Succeeded: f.status.succeeded, Failed: f.status.failed, NodeDeletionExpected: f.status.nodeDeletion,
-		HealthySince: f.recovered,
+		HealthySince: f.recovered, Acted: f.status.acted, Problem: f.status.problem,
 	}
 }
 
@@ -203,38 +231,35 @@ func CheckOf(object metav1.Object) (Check, bool) {
 // remediatorStatus is what a remediator reports in the status of a request.
 type remediatorStatus struct {
 	succeeded, failed, nodeDeletion bool
+	// acted: it has written a status or a finalizer. problem is the error that it reports.
+	acted   bool
+	problem string
 }
 
-// The conditions of the contract with remediators.
-const (
-	succeededCondition    = "Succeeded"
-	nodeDeletionCondition = "PermanentNodeDeletionExpected"
-)
-
-// failures are how some remediators report a failure without the condition of the contract.
-var failures = map[schema.GroupKind]func(status map[string]any, conditions map[string]string) bool{
-	{Group: "infrastructure.cluster.x-k8s.io", Kind: "Metal3Remediation"}: func(status map[string]any, _ map[string]string) bool {
-		phase, _ := status["phase"].(string)
-		return phase == "Failed" || phase == "Deleting machine"
-	},
-	{Group: "storage-based-remediation.medik8s.io", Kind: "StorageBasedRemediation"}: func(
-		_ map[string]any, conditions map[string]string,
-	) bool {
-		return conditions["Ready"] == "False" && conditions["FencingInProgress"] == "False"
-	},
-}
+// maxProblem is the maximum length of the error of a remediator, of which messages quote less.
+const maxProblem = 1024
 
 // readStatus reads the status of a request. Invalid parts are ignored.
 func readStatus(request *unstructured.Unstructured) remediatorStatus {
 	status, _ := request.Object["status"].(map[string]any)
 	conditions := conditionsOf(status)
 	s := remediatorStatus{
-		succeeded:    conditions[succeededCondition] == "True",
-		failed:       conditions[succeededCondition] == "False",
-		nodeDeletion: conditions[nodeDeletionCondition] == "True",
+		succeeded:    conditions[remedyv1.SucceededCondition] == "True",
+		failed:       conditions[remedyv1.SucceededCondition] == "False",
+		nodeDeletion: conditions[remedyv1.PermanentNodeDeletionExpectedCondition] == "True",
+		acted:        len(status) > 0 || slices.ContainsFunc(request.GetFinalizers(), ofRemediator),
 	}
-	if failed := failures[request.GroupVersionKind().GroupKind()]; failed != nil && !s.succeeded {
-		s.failed = s.failed || failed(status, conditions)
+	problem, _ := status["lastError"].(string)
+	s.problem = strings.Clone(problem[:min(len(problem), maxProblem)])
+	kind := request.GroupVersionKind().GroupKind()
+	known := traitsOf(kind)
+	if known.failed != nil && !s.succeeded {
+		s.failed = s.failed || known.failed(status, conditions)
+	}
+	if kind.Group == infrastructure {
+		phase, _ := status["phase"].(string)
+		s.failed = s.failed || !s.succeeded && (phase == "Failed" || phase == "Deleting machine")
+		s.nodeDeletion = s.nodeDeletion || known.deletesNodes && (phase == "Running" || phase == "Waiting")
 	}
 	return s
 }
@@ -253,4 +278,9 @@ func conditionsOf(status map[string]any) map[string]string {
 		conditions[kind] = value
 	}
 	return conditions
+}
+
+// ofRemediator reports whether a finalizer is that of a remediator, and not of the garbage collector. Remedy sets none.
+func ofRemediator(finalizer string) bool {
+	return finalizer != metav1.FinalizerDeleteDependents && finalizer != metav1.FinalizerOrphanDependents
 }

@@ -211,11 +211,8 @@ func (f *Request) indexes() []any {
 	if f.Check != (Check{}) {
 		all = append(all, f.Check)
 	}
-	for _, machine := range f.Machines {
-		all = append(all, machine)
-	}
-	if f.Node.UID != "" {
-		all = append(all, f.Node.UID)
+	for _, subject := range f.Subjects() {
+		all = append(all, subject)
 	}
 	return all
 }

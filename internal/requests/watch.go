@@ -29,6 +29,10 @@ const (
 	longestPause = 30 * time.Second
 )
 
+// listInterval is how often everything is listed again. If an API server loses an event, the watch continues after it, and no other event
+// shows the change of an object that does not change any more.
+const listInterval = 10 * time.Minute
+
 // startWatch starts to watch a kind. It does not wait for the list.
 func (r *Requests) startWatch(k *kind, known facts) {
 	k.mu.Lock()
@@ -77,9 +81,9 @@ func (r *Requests) watch(ctx context.Context, reflector *toolscache.Reflector) e
 	pause := firstPause
 	for ctx.Err() == nil {
 		began := r.clock.Now()
-		err := reflector.ListAndWatchWithContext(ctx)
+		old, err := r.listAndWatch(ctx, reflector)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || old:
 			continue
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
 			return err
@@ -95,6 +99,23 @@ func (r *Requests) watch(ctx context.Context, reflector *toolscache.Reflector) e
 		pause = min(2*pause, longestPause)
 	}
 	return nil
+}
+
+// listAndWatch returns when the watch ends, and when it is old.
+func (r *Requests) listAndWatch(ctx context.Context, reflector *toolscache.Reflector) (old bool, err error) {
+	watching, end := context.WithCancel(ctx)
+	defer end()
+	timer := r.clock.NewTimer(listInterval)
+	defer timer.Stop()
+	go func() {
+		select {
+		case <-timer.C():
+			end()
+		case <-watching.Done():
+		}
+	}()
+	err = reflector.ListAndWatchWithContext(watching)
+	return watching.Err() != nil, err
 }
 
 // stopWatch is called when a kind can no longer be watched. If it is not served, its objects no longer exist, unless it is served in

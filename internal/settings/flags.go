@@ -13,14 +13,18 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // addProductFlags adds the flags that no other provider has.
 func (s *Settings) addProductFlags(fs *pflag.FlagSet) {
-	s.Mode, s.InTreeChecks, s.InsecureKubeconfigs = Enforce, OptIn, Allow
+	s.Mode, s.Controllers, s.InTreeChecks, s.InsecureKubeconfigs = Enforce, Checks, OptIn, Allow
 	fs.Var(&choice[Mode]{value: &s.Mode, among: []Mode{Enforce, Observe}}, "mode",
 		"Mode of the manager. Enforce remediates. Observe computes and reports everything, and remediates nothing. "+
 			"A check can be set to Observe while this flag is Enforce; the reverse has no effect.")
+	fs.Var(&choice[Controllers]{value: &s.Controllers, among: []Controllers{Checks, Fencing}}, "controllers",
+		"Which controllers this process runs. checks: those of MachineHealthChecks and NodeHealthChecks. "+
+			"fencing: that of NodeFences, which needs the feature gate NodeFencing.")
 	fs.Var(&choice[InTreeChecks]{value: &s.InTreeChecks, among: []InTreeChecks{Ignore, OptIn, All, Replace}}, "in-tree-machinehealthchecks",
 		fmt.Sprintf("Which in-tree MachineHealthChecks the manager adopts. Ignore: none. "+
 			"OptIn: those with the annotation %s, and those that a topology generates for a Cluster with this annotation. "+
@@ -29,6 +33,12 @@ func (s *Settings) addProductFlags(fs *pflag.FlagSet) {
 		"What the manager does with an insecure kubeconfig of a workload cluster: one that has insecure-skip-tls-verify, "+
 			"a server without https://, proxy-url or impersonation. Allow connects, and reports these fields in the condition "+
 			"ClusterReachable. Refuse does not connect.")
+	fs.StringVar(&s.NodeLeaseNamespace, "medik8s-lease-namespace", workload.NodeLeaseNamespace,
+		"Namespace of the Leases of Nodes, in each cluster. If operators of medik8s run with the environment variable LEASE_NAMESPACE, "+
+			"set its value.")
+	fs.StringVar(&s.OwnNodesNamespace, "own-nodes-namespace", s.LeaderElection.Namespace,
+		"With --controllers=fencing, the namespace whose NodeFences can fence Nodes of the management cluster. "+
+			"By default, it is the namespace of the manager. If empty, no NodeFence can.")
 }
 
 // selection is a string flag for which * is the same as no value: a variable of clusterctl cannot have an empty default.

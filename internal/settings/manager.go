@@ -21,9 +21,20 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// LeaseName is the Lease that the instances of one namespace compete for. Instances with other values of --namespace or --watch-filter run
-// in other namespaces, as with every Cluster API provider.
-const LeaseName = "controller-leader-election-remedy"
+// The Leases that the instances of one namespace with the same --controllers compete for. Instances with other values of --namespace or
+// --watch-filter run in other namespaces, as with every Cluster API provider.
+const (
+	LeaseName        = "controller-leader-election-remedy"
+	FencingLeaseName = LeaseName + "-fencing"
+)
+
+// LeaseName is the name of the Lease of the controllers that this process runs.
+func (s *Settings) LeaseName() string {
+	if s.Controllers == Fencing {
+		return FencingLeaseName
+	}
+	return LeaseName
+}
 
 // ManagerOptions returns the options of controller-runtime.
 func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) {
@@ -45,7 +56,7 @@ func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) 
 		Metrics: *metrics,
 
 		LeaderElection:                s.LeaderElection.Enabled,
-		LeaderElectionID:              LeaseName,
+		LeaderElectionID:              s.LeaseName(),
 		LeaderElectionNamespace:       s.LeaderElection.Namespace,
 		LeaderElectionResourceLock:    resourcelock.LeasesResourceLock,
 		LeaderElectionReleaseOnCancel: true,

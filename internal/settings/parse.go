@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	"sigs.k8s.io/cluster-api/util/flags"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
 )
 
 // Parse parses and validates a command line. It returns all errors as one aggregate: pflag alone returns the first one. It returns
@@ -121,6 +123,14 @@ func (s *Settings) Validate() error {
 	faults := validation.IsDNS1123Label(s.WatchNamespace)
 	refuse(s.WatchNamespace != "" && len(faults) > 0,
 		"--namespace=%q: must be the name of one namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
+	faults = validation.IsDNS1123Label(s.NodeLeaseNamespace)
+	refuse(len(faults) > 0,
+		"--medik8s-lease-namespace=%q: must be the name of a namespace: %s", s.NodeLeaseNamespace, strings.Join(faults, "; "))
+	faults = validation.IsDNS1123Label(s.OwnNodesNamespace)
+	refuse(s.OwnNodesNamespace != "" && len(faults) > 0,
+		"--own-nodes-namespace=%q: must be the name of a namespace: %s", s.OwnNodesNamespace, strings.Join(faults, "; "))
+	refuse(s.Controllers == Fencing && !s.Gates.Enabled(features.NodeFencing),
+		"--controllers=fencing: fencing is an alpha feature: set --feature-gates=NodeFencing=true")
 	faults = validation.IsValidLabelValue(s.WatchFilter)
 	refuse(len(faults) > 0, "--watch-filter=%q: must be the value of a label: %s", s.WatchFilter, strings.Join(faults, "; "))
 

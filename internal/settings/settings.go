@@ -31,6 +31,17 @@ const (
 	Observe Mode = "Observe"
 )
 
+// Controllers selects which controllers a process runs.
+type Controllers string
+
+// The sets of controllers.
+const (
+	// Checks are the controllers of MachineHealthChecks and NodeHealthChecks.
+	Checks Controllers = "checks"
+	// Fencing is the controller of NodeFences.
+	Fencing Controllers = "fencing"
+)
+
 // InTreeChecks selects which in-tree MachineHealthChecks are adopted.
 type InTreeChecks string
 
@@ -59,9 +70,14 @@ const (
 // Settings are the values of the flags. Parse parses and validates them.
 type Settings struct {
 	Mode         Mode
+	Controllers  Controllers
 	InTreeChecks InTreeChecks
 	// InsecureKubeconfigs is what happens with insecure kubeconfigs of workload clusters.
 	InsecureKubeconfigs InsecureKubeconfigs
+	// NodeLeaseNamespace is that of the Leases of Nodes which operators of medik8s use.
+	NodeLeaseNamespace string
+	// OwnNodesNamespace is that of the NodeFences which can fence Nodes of the management cluster; empty for none.
+	OwnNodesNamespace string
 
 	WatchNamespace string
 	WatchFilter    string

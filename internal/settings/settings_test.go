@@ -49,7 +49,7 @@ func TestSettings_FlagsOfClusterAPI_Exist(t *testing.T) {
 		"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
 		"health-addr", "profiler-address", "contention-profiling", "diagnostics-address", "insecure-diagnostics",
 		"tls-min-version", "tls-cipher-suites", "machinehealthcheck-concurrency", "nodehealthcheck-concurrency",
-		"in-tree-machinehealthchecks", "insecure-kubeconfigs", "mode",
+		"in-tree-machinehealthchecks", "insecure-kubeconfigs", "medik8s-lease-namespace", "mode", "controllers", "own-nodes-namespace",
 	} {
 		g.Expect(fs.Lookup(flag)).ToNot(BeNil(), flag)
 	}
@@ -79,6 +79,9 @@ func TestSettings_InvalidFlag_IsExplained(t *testing.T) {
 		{"an unknown choice", []string{"--in-tree-machinehealthchecks=None"}, []string{"must be one of Ignore, OptIn, All, Replace"}},
 		{"an unknown answer", []string{"--insecure-kubeconfigs=Deny"}, []string{"must be one of Allow, Refuse"}},
 		{"an unknown gate", []string{"--feature-gates=Fencing=true"}, []string{"unrecognized feature gate: Fencing"}},
+		{"controllers that do not exist", []string{"--controllers=all"}, []string{"must be one of checks, fencing"}},
+		{"fencing without its gate", []string{"--controllers=fencing"}, []string{"alpha feature", "--feature-gates=NodeFencing=true"}},
+		{"no namespace", []string{"--own-nodes-namespace=A"}, []string{`--own-nodes-namespace="A"`, "must be the name of a namespace"}},
 		{"no resync", []string{"--sync-period=0s"}, []string{"--sync-period=0s", "at least 1s"}},
 		{"no worker", []string{"--machinehealthcheck-concurrency=0"}, []string{"--machinehealthcheck-concurrency=0", "at least 1"}},
 		{"no worker", []string{"--nodehealthcheck-concurrency=-1"}, []string{"--nodehealthcheck-concurrency=-1", "at least 1"}},
@@ -95,6 +98,7 @@ func TestSettings_InvalidFlag_IsExplained(t *testing.T) {
 		{"no queries of workload clusters", []string{"--clustercache-client-qps=0"}, []string{"--clustercache-client-qps=0", "above 0"}},
 		{"no burst to workload clusters", []string{"--clustercache-client-burst=0"}, []string{"--clustercache-client-burst=0", "at least 1"}},
 		{"two namespaces in one flag", []string{"--namespace=a,b"}, []string{`--namespace="a,b"`, "must be the name of one namespace"}},
+		{"no namespace of Leases", []string{"--medik8s-lease-namespace="}, []string{`--medik8s-lease-namespace=""`, "the name of a namespace"}},
 		{"no label value", []string{"--watch-filter=a b"}, []string{`--watch-filter="a b"`, "must be the value of a label"}},
 		{"an address without a port", []string{"--health-addr=localhost"}, []string{`--health-addr="localhost"`, "host:port"}},
 		{"a port that does not exist", []string{"--diagnostics-address=:99999"}, []string{"--diagnostics-address", "host:port"}},
@@ -226,6 +230,22 @@ func TestSettings_LeaderElection_NeedsNamespace(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	s.LeaderElection.Namespace = ""
 	g.Expect(s.Validate()).To(MatchError(ContainSubstring("set the environment variable POD_NAMESPACE")))
+}
+
+// Both sets of controllers can run in one namespace.
+func TestManagerOptions_Controllers_HaveLeases(t *testing.T) {
+	for _, test := range []struct{ lease, arg string }{
+		{"controller-leader-election-remedy", "--controllers=checks"},
+		{"controller-leader-election-remedy-fencing", "--controllers=fencing"},
+	} {
+		g := NewWithT(t)
+		s, err := parse(t, "--feature-gates=NodeFencing=true", test.arg)
+		g.Expect(err).ToNot(HaveOccurred())
+		options, err := s.ManagerOptions(runtime.NewScheme())
+		g.Expect(err).ToNot(HaveOccurred())
+		g.Expect(options.LeaderElectionID).To(Equal(test.lease))
+		g.Expect(s.OwnNodesNamespace).To(Equal("remedy-system"), "that of the manager")
+	}
 }
 
 // Two instances never lead at once: the leader that cannot renew the Lease exits before another one acquires it, after several retries.

@@ -5,16 +5,17 @@ package workload
 
 import (
 	"context"
-	"io"
-	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -176,124 +177,105 @@ func (a *apiCalls) retryDue(now time.Time) bool {
 	return !a.retryAt.IsZero() && !now.Before(a.retryAt)
 }
 
-// maxAnswer is how many bytes of an answer of a workload cluster are read. A list of 5,000 Nodes, which is the maximum that Kubernetes
-// supports, has less.
-const maxAnswer = 128 << 20
+// pageSize is how many objects of a list are read at the same time. A page that is too large, or that a network is too slow for, is read in
+// halves, but not in smaller pages than minPageSize.
+const pageSize, minPageSize = 250, 25
 
-// limitedConnections are those of ClusterCache, with other clients for live reads and for the watch of Nodes: their answers have a limit, and
-// they follow no redirect. ClusterCache itself probes and discovers the API. It has no hook for that; kubeconfigReader disables its
-// compression.
-type limitedConnections struct {
-	clustercache.ClusterCache
-	scheme *runtime.Scheme
-	// nodes are the options of the caches of Nodes.
-	nodes ctrlcache.Options
-
-	mu      sync.Mutex
-	clients map[client.ObjectKey]limitedClient
+// fetchPages lists objects in pages, and passes each of them on. It requires the resourceVersion that every API server sets: another kind of
+// server may return what looks like an empty list.
+func fetchPages(ctx context.Context, api client.Client, page client.ObjectList, next func() error, options ...client.ListOption) error {
+	return eachPage(page, next, tooLargePage, func(token string, limit int64) error {
+		return api.List(ctx, page, append(slices.Clone(options), client.Limit(limit), client.Continue(token))...)
+	})
 }
 
-// limitedClient is the client of the connection that has this config.
-type limitedClient struct {
-	client.Client
-	config *rest.Config
+// eachPage reads pages until the last. All of them show the state at the resourceVersion of the first, so no change is missed.
+func eachPage(
+	page client.ObjectList, next func() error, halves func(err error) bool, fetch func(token string, limit int64) error,
+) error {
+	version, items, token, limit := "", 0, "", int64(pageSize)
+	for {
+		err := fetch(token, limit)
+		if err != nil && limit/2 >= minPageSize && halves(err) {
+			limit /= 2
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if version == "" {
+			version = page.GetResourceVersion()
+		}
+		if version == "" || page.GetResourceVersion() != version {
+			return &ReadError{Reason: Failing}
+		}
+		length := meta.LenList(page)
+		if items += length; items > maxItems {
+			return errTooManyItems
+		}
+		if err := next(); err != nil {
+			return err
+		}
+		switch token = page.GetContinue(); {
+		case token == "":
+			return nil
+		case length == 0:
+			// Pages without objects could follow each other without an end.
+			return &ReadError{Reason: Failing}
+		}
+	}
 }
 
-// GetUncachedClient implements connector.
-func (l *limitedConnections) GetUncachedClient(ctx context.Context, cluster client.ObjectKey) (client.Client, error) {
-	config, err := l.GetRESTConfig(ctx, cluster)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known := l.clients[cluster]
-	switch {
-	case err != nil:
-		delete(l.clients, cluster)
-		return nil, err
-	case known.config == config:
-		return known.Client, nil
-	}
-	limited := rest.CopyConfig(config)
-	LimitAnswers(limited)
-	api, err := client.New(limited, client.Options{Scheme: l.scheme})
-	if err != nil {
-		return nil, errors.Wrap(err, "failed to create a client")
-	}
-	l.clients[cluster] = limitedClient{api, config}
-	return api, nil
+// tooLargePage reports whether a page was larger than an answer can be.
+func tooLargePage(err error) bool {
+	return errors.Is(err, errTooLarge) || errors.Is(err, errTooManyValues) || errors.Is(err, errTooMuchMemory)
 }
 
-// Watch implements connector. The cache of ClusterCache would decode all of each Node. The one that is used here belongs to one connection,
-// as its config does, and ends with the nodeCache.
-func (l *limitedConnections) Watch(ctx context.Context, cluster client.ObjectKey, watch *nodeWatch) error {
-	watch.state.watching.Lock()
-	defer watch.state.watching.Unlock()
-	config, err := l.GetRESTConfig(ctx, cluster)
-	if err != nil {
-		return err
-	}
-	if nodes := watch.state.currentNodes(); nodes != nil && nodes.config == config {
+// newNodeInformer returns an informer whose lists have pages and limits. client-go lists where an API server does not stream its lists, at a
+// resourceVersion at which API servers return all Nodes at once.
+func newNodeInformer(
+	api toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers,
+) toolscache.SharedIndexInformer {
+	from := toolscache.ToListerWatcherWithContext(api)
+	return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			return listAllNodes(ctx, from)
+		},
+		WatchFuncWithContext: from.WatchWithContext,
+	}, example, resync, indexers)
+}
+
+// pageTimeout is that of one page for an informer, which may wait for the answers of other clusters. answerTimeout ends a slow one earlier.
+const pageTimeout = 30 * time.Second
+
+// listAllNodes lists all Nodes for an informer, stripped.
+func listAllNodes(ctx context.Context, from toolscache.ListerWithContext) (runtime.Object, error) {
+	all, page, kept := &corev1.NodeList{}, &corev1.NodeList{}, 0
+	next := func() error {
+		all.ResourceVersion = page.ResourceVersion
+		for i := range page.Items {
+			node := Strip(&page.Items[i])
+			if kept += memoryOf(node); kept > maxKept {
+				return errTooManyNodes
+			}
+			all.Items = append(all.Items, *node)
+		}
 		return nil
 	}
-	cache, err := ctrlcache.New(trimmed(config), l.nodes)
-	if err != nil {
-		return errors.Wrap(err, "failed to create a cache of Nodes")
+	// The API server may have answered, and the network is too slow.
+	slow := func(err error) bool {
+		var status apierrors.APIStatus
+		return ctx.Err() == nil && !errors.As(err, &status)
 	}
-	next, err := watch.start(ctx, cache, config)
-	if err != nil {
-		return err
-	}
-	// The watch outlives the reconcile that starts it.
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	go func() { _ = cache.Start(running) }()
-	go func() {
-		defer stop()
-		select {
-		case <-next.closed:
-		case <-watch.clusters.stopped:
+	return all, eachPage(page, next, slow, func(token string, limit int64) error {
+		ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+		defer cancel()
+		ctx, release := holdMemory(ctx)
+		defer release()
+		answer, err := from.ListWithContext(ctx, metav1.ListOptions{Limit: limit, Continue: token})
+		if nodes, is := answer.(*corev1.NodeList); is {
+			page.ListMeta, page.Items = nodes.ListMeta, nodes.Items
 		}
-	}()
-	return nil
-}
-
-// LimitAnswers makes clients reject redirects, and answers of a workload cluster that are too large. Answers are not compressed, because a
-// small one could become a large one.
-func LimitAnswers(config *rest.Config) {
-	config.DisableCompression = true
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return answerLimit{next} })
-}
-
-// answerLimit is a transport that rejects redirects and answers that are too large.
-type answerLimit struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (a answerLimit) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := withoutRedirect(a.next, request)
-	if err == nil {
-		response.Body = &limitedBody{response.Body, maxAnswer}
-	}
-	return response, err
-}
-
-func withoutRedirect(next http.RoundTripper, request *http.Request) (*http.Response, error) {
-	response, err := next.RoundTrip(request)
-	if err == nil && response.Header.Get("Location") != "" && response.StatusCode/100 == http.StatusMultipleChoices/100 {
-		_ = response.Body.Close()
-		return nil, errRedirected
-	}
-	return response, err
-}
-
-// limitedBody is a body of which at most a number of bytes can be read.
-type limitedBody struct {
-	io.ReadCloser
-	left int
-}
-
-// Read implements io.Reader.
-func (l *limitedBody) Read(into []byte) (int, error) {
-	n, err := l.ReadCloser.Read(into)
-	if l.left -= n; l.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
+		return err
+	})
 }

@@ -29,7 +29,15 @@ func (c Cluster) Connection(ctx context.Context) Connection {
 	}
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
-	return c.state.Connection
+	connection := c.state.Connection
+	if c.state.nodes != nil {
+		connection.NodesReadSince = c.state.nodes.started
+	}
+	if observed := c.clusters.observed; observed != nil {
+		connection.KubeletsUntil = health.Latest(connection.KubeletsUntil, observed.KubeletsUntil())
+		connection.ClockOffset = observed.ClockOffset()
+	}
+	return connection
 }
 
 // connectedNodes returns the cache of Nodes of a connection that is up. It may not have synced.
@@ -40,6 +48,9 @@ func (c Cluster) connectedNodes(ctx context.Context) (*nodeCache, *ReadError) {
 	nodes, err := c.clusters.watchNodes(ctx, c.key, c.state)
 	if err != nil {
 		return nil, err
+	}
+	if nodes.overflowed() {
+		return nil, c.recordFailure(ctx, errTooManyNodes)
 	}
 	if err := nodes.watch.failure(); err != nil {
 		return nil, err
@@ -92,7 +103,7 @@ func (c Cluster) client(ctx context.Context) (client.Client, *ReadError) {
 	if connection := c.Connection(ctx); !connection.Up {
 		return nil, readError(connection.Err)
 	}
-	api, err := c.clusters.connectorOf(c.key).GetUncachedClient(ctx, c.key)
+	api, err := c.clusters.connectorOf(c.key).Client(ctx, c.key)
 	if err != nil {
 		return nil, readError(err)
 	}

@@ -24,7 +24,11 @@ type Clusters struct {
 	management  client.Reader
 	callTimeout time.Duration
 	shortOutage time.Duration
-	home        connector
+	transitions transitions
+	// observed is nil if nothing observes the management cluster.
+	observed   *ManagementAPI
+	nodeLeases string
+	home       connector
 	// stopped is closed when the manager ends.
 	stopped chan struct{}
 	// countIgnored counts updates of Nodes without a notification.
@@ -53,13 +57,19 @@ func New(mgr manager.Manager, clk clock.WithTicker) (*Clusters, error) {
 
 func newClusters(clk clock.WithTicker, local connector, management client.Reader) *Clusters {
 	return &Clusters{
-		clock: clk, management: management, callTimeout: callTimeout, shortOutage: ShortOutage, home: local, remote: notConnected{},
-		countIgnored: func() {}, stopped: make(chan struct{}), states: map[client.ObjectKey]*clusterState{},
+		clock: clk, management: management, callTimeout: callTimeout, shortOutage: ShortOutage, transitions: transitions{clk, ClockTolerance}, nodeLeases: NodeLeaseNamespace, home: local,
+		remote: notConnected{}, countIgnored: func() {}, stopped: make(chan struct{}), states: map[client.ObjectKey]*clusterState{},
 	}
 }
 
+// Observe sets what observes the answers of the management cluster. Call it before anything is read.
+func (c *Clusters) Observe(management *ManagementAPI) { c.observed = management }
+
 // CountIgnoredUpdates sets what counts updates of Nodes without a notification, such as heartbeats. Call it before anything is read.
 func (c *Clusters) CountIgnoredUpdates(count func()) { c.countIgnored = count }
+
+// UseNodeLeasesOf sets the namespace of the Leases of Nodes. Call it before anything is read.
+func (c *Clusters) UseNodeLeasesOf(namespace string) { c.nodeLeases = namespace }
 
 // Get returns the workload cluster of this Cluster, or the management cluster.
 func (c *Clusters) Get(key client.ObjectKey) Cluster {
@@ -114,7 +124,7 @@ func (c *Clusters) forgetDeleted(ctx context.Context, key client.ObjectKey, s *c
 	if !deleted {
 		return false
 	}
-	if _, err := c.connectorOf(key).GetUncachedClient(ctx, key); err == nil {
+	if _, err := c.connectorOf(key).Client(ctx, key); err == nil {
 		return false
 	}
 	c.mu.Lock()
@@ -161,23 +171,10 @@ func (c *Clusters) verifyWatches(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// CloseConnections ends what ClusterCache leaves to the end of the process, for a process that starts another manager. Call it after the
-// manager has ended: earlier, a connection that is being made would keep the manager from ending.
-func (c *Clusters) CloseConnections() {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if connected, is := c.remote.(*limitedConnections); is {
-		if closes, can := connected.ClusterCache.(interface{ Shutdown() }); can {
-			closes.Shutdown()
-		}
-	}
-}
-
 // NeedLeaderElection is false: an instance on standby has to record which connections were down.
 func (c *Clusters) NeedLeaderElection() bool { return false }
 
-// refreshUnreadable notifies controllers whose read failed when they can read again. ClusterCache sends an event when a connection begins
-// or ends, but not when a probe succeeds again.
+// refreshUnreadable notifies controllers whose read failed when they can read again.
 func (c *Clusters) refreshUnreadable(ctx context.Context) {
 	all := map[client.ObjectKey]*clusterState{}
 	now := c.clock.Now()

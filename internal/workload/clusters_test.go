@@ -185,6 +185,26 @@ func TestRead_ManagementCluster_ReturnsNodes(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 }
 
+// The variable LEASE_NAMESPACE of the operators of medik8s moves the Leases of Nodes.
+func TestNodeRemediations_OtherNamespace_IsRead(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	s := newStage(t)
+	key := s.cluster("prod", second, nil)
+	s.UseNodeLeasesOf("fencing-leases")
+	s.up(key)
+	read := func() *workload.NodeRemediations {
+		found, err := s.Get(key).Live().NodeRemediations(t.Context())
+		g.Expect(err).ToNot(HaveOccurred())
+		return found
+	}
+	g.Expect(read().Used).To(BeFalse(), "there is no such namespace")
+	second.CreateUntilEnd(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fencing-leases"}})
+	second.CreateUntilEnd(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "fencing-leases", Name: "node-a"}})
+	g.Expect(read().Lease("A")).ToNot(BeNil())
+	g.Expect(read().Key("A")).To(Equal(client.ObjectKey{Namespace: "fencing-leases", Name: "node-a"}))
+}
+
 // TestNodeSource_Heartbeats_EnqueueNothing posts heartbeats, and then a change that enqueues a request. A request for an earlier heartbeat would come first.
 func TestNodeSource_Heartbeats_EnqueueNothing(t *testing.T) {
 	t.Parallel()
@@ -276,7 +296,7 @@ func TestKubeconfig_StartsProgram_IsRefusedUntilCorrected(t *testing.T) {
 }
 
 // TestKubeconfig_CorrectedThenRestarted_IsFollowed has a kubeconfig that leads to another cluster, which answers. As
-// long as that cluster answers, ClusterCache does not read the Secret again.
+// long as that cluster answers, the manager does not read the Secret again.
 func TestKubeconfig_CorrectedThenRestarted_IsFollowed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -342,7 +362,7 @@ func TestConnection_Ended_ReleasesResources(t *testing.T) {
 	var before int
 	g.Eventually(func() bool { was := before; before = runtime.NumGoroutine(); return was == before }, patience, time.Second).Should(BeTrue())
 	roads := way.count()
-	// ClusterCache handles a Cluster once a second, so few large rounds are quicker than many small ones.
+	// The manager connects a Cluster once a second, so few large rounds are quicker than many small ones.
 	round("third", 5*batch)
 	round("fourth", 5*batch)
 	g.Eventually(runtime.NumGoroutine, patience, 100*time.Millisecond).Should(BeNumerically("<", before+batch), "goroutines, after two hundred connections")

@@ -10,21 +10,17 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Options are how workload clusters are connected.
@@ -49,50 +45,38 @@ type Options struct {
 // defaultConcurrency is that of Cluster API.
 const defaultConcurrency = 100
 
-// probeFailureDelay is how long no probe succeeds before ClusterCache sends an event. It is longer than the interval of the probes.
-const probeFailureDelay = 11 * time.Second
-
 // Connect starts to connect the clusters of Cluster API. It is called when Cluster API is served, and again if it has failed. So what calls
-// an API server comes first: ClusterCache's controller can be added to a manager only once.
+// an API server comes first: a controller can be added to a manager only once.
 func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Options) error {
+	if options.UserAgent == "" {
+		return errors.New("failed to set up the connections to workload clusters: a user agent is required")
+	}
 	if err := c.watchClusters(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
-	// Kubeconfig Secrets are read without a cache, which needs only the permission to get them.
-	cache, err := clustercache.SetupWithManager(ctx, mgr, c.cacheOptions(mgr.GetAPIReader(), &options), controller.Options{
+	remote := &connections{
+		clusters: c, options: &options, scheme: mgr.GetScheme(), clock: c.clock,
+		// Kubeconfig Secrets are read without a cache, which needs only the permission to get them.
+		kubeconfigs:   &kubeconfigReader{Reader: mgr.GetAPIReader(), refuseInsecure: options.RefuseInsecure, checked: c.kubeconfigChecked},
+		probeInterval: probeInterval, probeTimeout: probeTimeout, connectInterval: connectInterval,
+		all: map[client.ObjectKey]*connectionState{}, shares: map[string]answerMemory{},
+	}
+	err := ctrl.NewControllerManagedBy(mgr).Named("connection").For(&clusterv1.Cluster{}).WithOptions(controller.Options{
 		MaxConcurrentReconciles: cmp.Or(options.Concurrency, defaultConcurrency), NeedLeaderElection: ptr.To(!options.OnStandby),
-	})
+	}).Complete(remote)
 	if err != nil {
 		return errors.Wrap(err, "failed to set up the connections to workload clusters")
 	}
-	events := cache.GetClusterSource("workload", func(_ context.Context, object client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
-	}, clustercache.WatchForProbeFailure(probeFailureDelay))
 	c.mu.Lock()
-	c.remote = &limitedConnections{
-		ClusterCache: cache, scheme: mgr.GetScheme(), nodes: nodeCacheOptions(mgr.GetScheme(), &options),
-		clients: map[client.ObjectKey]limitedClient{},
-	}
-	c.mu.Unlock()
-	return errors.Wrap(mgr.Add(&connectionEvents{clusters: c, source: events}), "failed to add the receiver of connection events")
+	defer c.mu.Unlock()
+	c.remote = remote
+	return nil
 }
 
-// cacheOptions returns the options of ClusterCache. They have no watch filter: the manager's own filter selects checks, also of Clusters
+// connects reports whether a Cluster is connected. There is no watch filter: the manager's own filter selects checks, also of Clusters
 // without the label, and the checks of a Cluster that is not connected would wait for ever.
-func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) clustercache.Options {
-	return clustercache.Options{
-		ClusterFilter: func(cluster *clusterv1.Cluster) bool {
-			return hasControlPlane(cluster) && (options.Only == client.ObjectKey{} || options.Only == client.ObjectKeyFromObject(cluster))
-		},
-		SecretClient: &kubeconfigReader{Reader: secrets, refuseInsecure: options.RefuseInsecure, checked: c.kubeconfigChecked},
-		Client: clustercache.ClientOptions{
-			UserAgent: options.UserAgent, QPS: options.QPS, Burst: options.Burst,
-			// The cached client is not used. These kinds must not be cached if it ever is.
-			Cache: clustercache.ClientCacheOptions{DisableFor: []client.Object{
-				&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}, &coordinationv1.Lease{},
-			}},
-		},
-	}
+func (o *Options) connects(cluster *clusterv1.Cluster) bool {
+	return hasControlPlane(cluster) && (o.Only == client.ObjectKey{} || o.Only == client.ObjectKeyFromObject(cluster))
 }
 
 // nodeCacheOptions returns the options of the caches of Nodes. No other kind is cached, and its resource needs no discovery.
@@ -101,6 +85,7 @@ func nodeCacheOptions(scheme *runtime.Scheme, options *Options) ctrlcache.Option
 	nodes.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	result := ctrlcache.Options{
 		Scheme: scheme, Mapper: nodes, ByObject: map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},
+		NewInformer: newNodeInformer,
 	}
 	if options.SyncPeriod > 0 {
 		result.SyncPeriod = &options.SyncPeriod
@@ -126,7 +111,7 @@ func (c *Clusters) kubeconfigChecked(key client.ObjectKey, insecure string, refu
 	}
 }
 
-// watchClusters records which Clusters exist, because ClusterCache sends no event when one is deleted. A second call does nothing.
+// watchClusters records which Clusters exist, and which were deleted. A second call does nothing.
 func (c *Clusters) watchClusters(ctx context.Context, cache ctrlcache.Cache) error {
 	if c.watchingClusters {
 		return nil
@@ -153,43 +138,14 @@ func (c *Clusters) watchClusters(ctx context.Context, cache ctrlcache.Cache) err
 	return errors.Wrap(err, "failed to watch Clusters")
 }
 
-// connectionEvents receives the events of ClusterCache, which blocks until each event is received. So it runs on standby, too, and
-// controllers do not receive them directly: a controller that has not started would block ClusterCache.
-type connectionEvents struct {
-	clusters *Clusters
-	source   source.Source
-}
-
-// NeedLeaderElection is false: an instance on standby has to record which connections were down.
-func (e *connectionEvents) NeedLeaderElection() bool { return false }
-
-// Start handles events until the context ends. Later events are received and dropped: ClusterCache ends after this runnable, and would
-// block until the manager's timeout.
-func (e *connectionEvents) Start(ctx context.Context) error {
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	defer context.AfterFunc(ctx, queue.ShutDown)()
-	if err := e.source.Start(context.WithoutCancel(ctx), queue); err != nil {
-		return errors.Wrap(err, "failed to receive the events of connections to workload clusters")
-	}
-	for {
-		request, shutDown := queue.Get()
-		if shutDown {
-			return nil
-		}
-		e.clusters.refresh(ctx, request.NamespacedName, e.clusters.stateOf(request.NamespacedName))
-		e.clusters.connectionListeners.notify(request.NamespacedName)
-		queue.Forget(request)
-		queue.Done(request)
-	}
-}
-
 // ManagementCluster is the key of the management cluster.
 var ManagementCluster = client.ObjectKey{}
 
-// connector is the part of ClusterCache that this package uses. home implements it for the management cluster.
+// connector makes connections. home implements it for the management cluster.
 type connector interface {
-	GetUncachedClient(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
-	GetHealthCheckingState(ctx context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState
+	// Client returns a client without a cache of the present connection.
+	Client(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
+	Probes(cluster client.ObjectKey) probes
 	// Watch starts the watch with a cache of the present connection, unless it has started.
 	Watch(ctx context.Context, cluster client.ObjectKey, watch *nodeWatch) error
 }
@@ -204,16 +160,13 @@ type home struct {
 	watched bool
 }
 
-// GetUncachedClient implements connector.
-func (h *home) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
+// Client implements connector.
+func (h *home) Client(context.Context, client.ObjectKey) (client.Client, error) {
 	return h.api, nil
 }
 
-// GetHealthCheckingState implements connector.
-func (h *home) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
-	now := h.now()
-	return clustercache.HealthCheckingState{LastProbeTime: now, LastProbeSuccessTime: now}
-}
+// Probes implements connector.
+func (h *home) Probes(client.ObjectKey) probes { return probes{succeeded: h.now(), steady: true} }
 
 // Watch implements connector.
 func (h *home) Watch(ctx context.Context, _ client.ObjectKey, watch *nodeWatch) error {
@@ -232,17 +185,15 @@ func (h *home) Watch(ctx context.Context, _ client.ObjectKey, watch *nodeWatch) 
 // notConnected is the connector while Cluster API is not served.
 type notConnected struct{}
 
-// GetUncachedClient implements connector.
-func (notConnected) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
-	return nil, clustercache.ErrClusterNotConnected
+// Client implements connector.
+func (notConnected) Client(context.Context, client.ObjectKey) (client.Client, error) {
+	return nil, errNotConnected
 }
 
-// GetHealthCheckingState implements connector.
-func (notConnected) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
-	return clustercache.HealthCheckingState{}
-}
+// Probes implements connector.
+func (notConnected) Probes(client.ObjectKey) probes { return probes{} }
 
 // Watch implements connector.
 func (notConnected) Watch(context.Context, client.ObjectKey, *nodeWatch) error {
-	return clustercache.ErrClusterNotConnected
+	return errNotConnected
 }

@@ -88,7 +88,7 @@ func TestConnect_AfterFailure_Succeeds(t *testing.T) {
 	g.Expect(mgr.added).To(BeZero())
 
 	g.Expect(clusters.Connect(t.Context(), mgr, workload.Options{UserAgent: "test"})).To(Succeed())
-	g.Expect(mgr.added).To(Equal(2), "the controller of Cluster API's cache, and who listens to it")
+	g.Expect(mgr.added).To(Equal(1), "the controller of connections")
 	g.Expect(mgr.followers).To(Equal(1))
 }
 
@@ -129,7 +129,7 @@ func TestTrimNodes_RealServer_DeliversTrimmedNodes(t *testing.T) {
 	g.Expect(admin.Status().Update(t.Context(), node)).To(Succeed())
 	t.Cleanup(func() { g.Expect(admin.Delete(context.Background(), node)).To(Succeed()) })
 
-	// ClusterCache's config has a timeout for short calls.
+	// The config of a connection has a timeout for short calls.
 	short := rest.CopyConfig(first.Admin)
 	short.Timeout = time.Millisecond
 	watcher, err := client.NewWithWatch(workload.Trimmed(short), client.Options{})

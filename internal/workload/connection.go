@@ -21,10 +21,10 @@ const ReconnectGracePeriod = 50 * time.Second
 
 // ShortOutage is how long an API server can be unreachable before healthy Nodes may become Unknown. A Lease can be ten seconds old before, and
 // is renewed up to ten seconds later. The node controller of Kubernetes before 1.32 waits for forty seconds. When a token has expired,
-// ClusterCache connects again at once, and its last successful probe is ten seconds old.
+// the manager connects again at once, and its last successful probe is ten seconds old.
 const ShortOutage = 15 * time.Second
 
-// probeFailuresUntilDown is how many probes in a row must fail before a connection counts as down. ClusterCache disconnects after five
+// probeFailuresUntilDown is how many probes in a row must fail before a connection counts as down. It is closed after five
 // failures, which takes more than a minute. Until then old Nodes would be judged.
 const probeFailuresUntilDown = 2
 
@@ -36,6 +36,13 @@ type Connection struct {
 	LastSeen time.Time
 	// RestoredAt is when the connection was restored after an outage; zero if there was none since the manager started.
 	RestoredAt time.Time
+	// KubeletsUntil is until when kubelets get time to reach the API server: after the manager or the API server of the management cluster
+	// has started, or after the first connection to an API server that may have been unreachable.
+	KubeletsUntil time.Time
+	// ClockOffset is that of the management cluster.
+	ClockOffset time.Duration
+	// NodesReadSince is since when Nodes are watched.
+	NodesReadSince time.Time
 	// Insecure are the insecure fields of the kubeconfig; empty if it has none.
 	Insecure string
 	// Err is why it is not up, a ReadError; otherwise nil. Its text can be shown to users.
@@ -68,6 +75,9 @@ type clusterState struct {
 	// kubeconfigErr is why its kubeconfig is not used; nil if it is.
 	kubeconfigErr *ReadError
 	nodes         *nodeCache
+	// earlier are the conditions of the Nodes of the last connection, and earlierUntil is until when it delivered them.
+	earlier      map[string]*corev1.Node
+	earlierUntil time.Time
 	// hasCluster is set when the watch of Clusters has delivered its Cluster. The management cluster needs none.
 	hasCluster bool
 	// clusterDeleted is set if its Cluster does not exist. The state is deleted when there is no connection.
@@ -75,6 +85,7 @@ type clusterState struct {
 	// forgotten is set when the state is deleted: a late reader must not start a watch in it.
 	forgotten bool
 	calls     apiCalls
+	lists     sharedLists
 }
 
 // refresh updates the state from the connector, and reports whether the connection went up or down. It makes no call.
@@ -85,28 +96,30 @@ func (c *Clusters) refresh(ctx context.Context, key client.ObjectKey, s *cluster
 	s.mu.Lock()
 	before, upOrDown := s.nodes, s.Up || s.wasDown
 	s.mu.Unlock()
-	probes := connector.GetHealthCheckingState(ctx, key)
-	_, err := connector.GetUncachedClient(ctx, key)
-	up := err == nil && probes.ConsecutiveFailures < probeFailuresUntilDown
+	probes := connector.Probes(key)
+	_, err := connector.Client(ctx, key)
+	up := err == nil && probes.failures < probeFailuresUntilDown
 	var unreachable, deleted bool
 	if err != nil && !upOrDown {
 		// A control plane that is not initialized is not down. One that is, and was not reached since the manager started, is.
 		exists, initialized := c.lookUpCluster(ctx, connector, key)
-		unreachable, deleted = initialized && probes.ConsecutiveFailures > 0, !exists
+		unreachable, deleted = initialized && probes.failures > 0, !exists
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	outage := probes.LastProbeSuccessTime.Sub(s.LastSeen)
-	if probes.LastProbeSuccessTime.After(s.LastSeen) {
-		s.LastSeen = probes.LastProbeSuccessTime
+	if up && s.LastSeen.IsZero() && !probes.steady && c.observed != nil {
+		s.KubeletsUntil = c.clock.Now().Add(ReconnectGracePeriod)
+	}
+	outage := probes.succeeded.Sub(s.LastSeen)
+	if probes.succeeded.After(s.LastSeen) {
+		s.LastSeen = probes.succeeded
 	}
 	s.clusterDeleted = s.clusterDeleted || deleted
-	s.lastProbeFailed = up && probes.ConsecutiveFailures > 0
+	s.lastProbeFailed = up && probes.failures > 0
 	if err != nil && before != nil && s.nodes == before {
 		// This cache belongs to a connection that has ended. A new connection may already have set its own cache.
-		before.close()
-		s.nodes = nil
+		s.closeNodes()
 	}
 	changed = up != s.Up
 	switch {
@@ -176,12 +189,22 @@ func (c *Clusters) watchNodes(ctx context.Context, key client.ObjectKey, s *clus
 func (s *clusterState) setNodeCache(next *nodeCache) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.nodes != nil {
-		s.nodes.close()
-	}
+	s.closeNodes()
+	next.continues(s.earlier, s.earlierUntil)
+	s.earlier = nil
 	if s.nodes = next; s.forgotten {
 		next.close()
 	}
+}
+
+// closeNodes ends the cache of a connection. Its Nodes have no condition since a time before it has delivered another one.
+func (s *clusterState) closeNodes() {
+	if s.nodes == nil {
+		return
+	}
+	s.nodes.close()
+	s.earlier, s.earlierUntil = s.nodes.conditions(s.LastSeen)
+	s.nodes = nil
 }
 
 // nodeNotifier returns a function that notifies of changed Nodes of a cluster.

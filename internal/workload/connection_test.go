@@ -15,7 +15,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -26,7 +26,7 @@ func TestConnection_NeverConnected_HasNoGracePeriod(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.wire.set(func(w *wire) {
-		w.connected, w.probes.LastProbeTime, w.probes.LastProbeSuccessTime = false, time.Time{}, time.Time{}
+		w.connected, w.probes.succeeded = false, time.Time{}
 	})
 	seen := b.connection(t)
 	g.Expect(seen.Up).To(BeFalse())
@@ -39,7 +39,7 @@ func TestConnection_NeverConnected_HasNoGracePeriod(t *testing.T) {
 func TestConnection_ReadTwiceAtOnce_KeepsTheNewerResult(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
-	b.wire.set(func(w *wire) { w.connected, w.probes = false, clustercache.HealthCheckingState{} })
+	b.wire.set(func(w *wire) { w.connected, w.probes = false, probes{} })
 	second := make(chan struct{})
 	b.management.duringGet = func() {
 		b.wire.connect(noon)
@@ -243,7 +243,7 @@ func TestRefresh_NewCacheMeanwhile_IsKept(t *testing.T) {
 	b := newBench(t, node("a", ""))
 	b.read(t, Target{Name: "a"})
 	b.wire.disconnect()
-	next := newNodeCache()
+	next := newNodeCache(transitions{clock.RealClock{}, ClockTolerance})
 	next.markSynced()
 	b.wire.meanwhile = func() { b.stateOf(prod).setNodeCache(next) }
 	b.connection(t)
@@ -315,20 +315,6 @@ func TestStart_ContextEnds_Returns(t *testing.T) {
 	g.Expect(<-done).To(Succeed())
 	g.Expect(b.stopped).To(BeClosed())
 	g.Expect(b.NeedLeaderElection()).To(BeFalse())
-	g.Expect((&connectionEvents{}).NeedLeaderElection()).To(BeFalse())
-}
-
-// connections are those of a ClusterCache that returns the config of the present one.
-type connections struct {
-	clustercache.ClusterCache
-	config *rest.Config
-}
-
-func (c *connections) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
-	if c.config == nil {
-		return nil, clustercache.ErrClusterNotConnected
-	}
-	return c.config, nil
 }
 
 // Each connection has one cache of Nodes, which ends when another connection replaces it, and when the state is forgotten.
@@ -336,19 +322,23 @@ func TestNodeWatch_NewConnection_HasNewCache(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	b := newBench(t)
-	cache := &connections{}
-	remote := &limitedConnections{ClusterCache: cache, nodes: nodeCacheOptions(clientgoscheme.Scheme, &Options{})}
+	remote := &connections{scheme: clientgoscheme.Scheme, options: &Options{}, clock: b.clock, all: map[client.ObjectKey]*connectionState{}, shares: map[string]answerMemory{}}
+	// Nothing listens there, so the watches are retried until they are stopped.
+	connect := func() {
+		remote.all[prod] = &connectionState{link: &link{
+			config: &rest.Config{Host: "http://127.0.0.1:1"}, share: allMemory.ofNamespace().ofCluster(), updates: newUpdateLimiter(),
+		}}
+	}
 	state := b.stateOf(prod)
 	watch := func() *nodeCache {
 		g.Expect(remote.Watch(t.Context(), prod, &nodeWatch{clusters: b.Clusters, key: prod, state: state})).To(Succeed())
 		return state.currentNodes()
 	}
-	g.Expect(remote.Watch(t.Context(), prod, &nodeWatch{clusters: b.Clusters, key: prod, state: state})).To(MatchError(clustercache.ErrClusterNotConnected))
-	// Nothing listens there, so the watches are retried until they are stopped.
-	cache.config = &rest.Config{Host: "http://127.0.0.1:1"}
+	g.Expect(remote.Watch(t.Context(), prod, &nodeWatch{clusters: b.Clusters, key: prod, state: state})).To(MatchError(errNotConnected))
+	connect()
 	first := watch()
 	g.Expect(watch()).To(BeIdenticalTo(first))
-	cache.config = &rest.Config{Host: "http://127.0.0.1:1"}
+	connect()
 	second := watch()
 	g.Expect(second).ToNot(BeIdenticalTo(first))
 	g.Expect(first.closed).To(BeClosed())
@@ -358,6 +348,6 @@ func TestNodeWatch_NewConnection_HasNewCache(t *testing.T) {
 	b.wire.disconnect()
 	g.Expect(b.forgetDeleted(t.Context(), prod, state)).To(BeTrue())
 	g.Expect(second.closed).To(BeClosed())
-	cache.config = &rest.Config{Host: "http://127.0.0.1:1"}
+	connect()
 	g.Expect(watch().closed).To(BeClosed(), "a late reader has the state that was forgotten")
 }

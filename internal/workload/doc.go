@@ -20,6 +20,6 @@
 //
 // # Connections
 //
-// Cluster API's ClusterCache makes the connections. It reads a kubeconfig Secret only when it connects, and it keeps a connection
-// whose API server answers its probes. If that is the wrong API server, correct the Secret and restart the manager.
+// connections.go makes the connections. It reads a kubeconfig Secret only when it connects, and it keeps a connection whose
+// API server answers its probes. If that is the wrong API server, correct the Secret and restart the manager.
 package workload

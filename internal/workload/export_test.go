@@ -5,28 +5,23 @@ package workload
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"time"
-	"unsafe"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RetryConnectionsAfter shortens the interval in which ClusterCache retries to connect.
+// RetryConnectionsAfter shortens the interval of attempts to connect.
 func (c *Clusters) RetryConnectionsAfter(interval time.Duration) {
-	c.remote.(*limitedConnections).ClusterCache.(interface{ SetConnectionCreationRetryInterval(time.Duration) }).SetConnectionCreationRetryInterval(interval)
+	c.remote.(*connections).connectInterval = interval
 }
 
-// ProbeEvery shortens the interval and the timeout of the probes, and the shortest outage that counts. ClusterCache has a setter for retries
-// only. Call it before the manager starts.
+// ProbeEvery shortens the interval and the timeout of the probes, and the shortest outage that counts. Call it before the manager starts.
 func (c *Clusters) ProbeEvery(interval, timeout, shortOutage time.Duration) {
 	c.shortOutage = shortOutage
-	cache := reflect.ValueOf(c.remote.(*limitedConnections).ClusterCache).Elem()
-	probe := cache.FieldByName("clusterAccessorConfig").Elem().FieldByName("HealthProbe").Elem()
-	for name, value := range map[string]time.Duration{"Interval": interval, "Timeout": timeout} {
-		*(*time.Duration)(unsafe.Pointer(probe.FieldByName(name).UnsafeAddr())) = value
-	}
+	remote := c.remote.(*connections)
+	remote.probeInterval, remote.probeTimeout = interval, timeout
 }
 
 // SetCallTimeout sets how long one call may take.
@@ -40,4 +35,6 @@ func (c *Clusters) Remembered() []client.ObjectKey {
 }
 
 // Trimmed is the config of a client that trims the Nodes that a watch delivers.
-var Trimmed = trimmed
+func Trimmed(connection *rest.Config) *rest.Config {
+	return trimmed(connection, allMemory.ofNamespace().ofCluster(), &watchLimits{updates: newUpdateLimiter()})
+}

@@ -19,7 +19,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -106,11 +105,11 @@ func (a *apiServer) set(change func(a *apiServer)) {
 	change(a)
 }
 
-// wire is a fake ClusterCache.
+// wire is a fake connector.
 type wire struct {
 	mu        sync.Mutex
 	connected bool
-	probes    clustercache.HealthCheckingState
+	probes    probes
 	api       client.Client
 	refuse    error
 	// meanwhile runs during a call.
@@ -122,19 +121,19 @@ type wire struct {
 	config *rest.Config
 }
 
-func (w *wire) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
+func (w *wire) Client(context.Context, client.ObjectKey) (client.Client, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.meanwhile != nil {
 		w.meanwhile()
 	}
 	if !w.connected {
-		return nil, errors.Wrap(clustercache.ErrClusterNotConnected, "error getting uncached client")
+		return nil, errNotConnected
 	}
 	return w.api, nil
 }
 
-func (w *wire) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
+func (w *wire) Probes(client.ObjectKey) probes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.probes
@@ -144,12 +143,12 @@ func (w *wire) Watch(_ context.Context, _ client.ObjectKey, watch *nodeWatch) er
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.connected {
-		return clustercache.ErrClusterNotConnected
+		return errNotConnected
 	}
 	if nodes := watch.state.currentNodes(); w.refuse != nil || nodes != nil && nodes.config == w.config {
 		return w.refuse
 	}
-	next := newNodeCache()
+	next := newNodeCache(watch.clusters.transitions)
 	next.config = w.config
 	for _, node := range w.nodes {
 		next.put(node)
@@ -167,21 +166,21 @@ func (w *wire) set(change func(w *wire)) {
 	change(w)
 }
 
-// disconnect ends the connection, as ClusterCache does after five failed probes in a row.
+// disconnect ends the connection, as it happens after five failed probes in a row.
 func (w *wire) disconnect() {
 	w.set(func(w *wire) {
-		w.connected, w.config, w.probes.ConsecutiveFailures = false, &rest.Config{}, 5
+		w.connected, w.config, w.probes.failures = false, &rest.Config{}, 5
 	})
 }
 
 func (w *wire) connect(at time.Time) {
 	w.set(func(w *wire) {
-		w.connected, w.probes = true, clustercache.HealthCheckingState{LastProbeTime: at, LastProbeSuccessTime: at}
+		w.connected, w.probes = true, probes{succeeded: at}
 	})
 }
 
 func (w *wire) fails(times int) {
-	w.set(func(w *wire) { w.probes.ConsecutiveFailures = times })
+	w.set(func(w *wire) { w.probes.failures = times })
 }
 
 // management is a fake management cluster, which has Clusters only.

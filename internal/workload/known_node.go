@@ -170,6 +170,7 @@ func (c Cluster) lookUp(ctx context.Context, q *ReadRequest, readings []Reading,
 
 // getNode reads one Node.
 func (c Cluster) getNode(ctx context.Context, t *Target) Reading {
+	unconfirmed := false
 	node, err := call(ctx, c, func(ctx context.Context, api client.Client) (*corev1.Node, error) {
 		node := &corev1.Node{}
 		err := api.Get(ctx, client.ObjectKey{Name: t.Name}, node)
@@ -181,15 +182,18 @@ func (c Cluster) getNode(ctx context.Context, t *Target) Reading {
 		case confirmsNotFound(err, "nodes", t.Name):
 			return nil, nil //nolint:nilnil // the Node does not exist.
 		case apierrors.IsNotFound(err):
-			// This status does not confirm it, but a list does. Some API servers return such a status; a load balancer serves no list.
-			all, err := fetchNodes(ctx, api)
-			if err != nil {
-				return nil, err
-			}
-			return all.byName[t.Name], nil
+			unconfirmed = true
+			return nil, nil //nolint:nilnil // as above.
 		}
 		return nil, err
 	})
+	if err == nil && unconfirmed {
+		// This status does not confirm it, but a list does. Some API servers return such a status; a load balancer serves no list.
+		var all *nodeList
+		if all, err = c.listNodes(ctx); err == nil {
+			node = all.byName[t.Name]
+		}
+	}
 	if err != nil {
 		return unreadable(err)
 	}
@@ -204,45 +208,116 @@ func (t *Target) read(node *corev1.Node) Reading {
 	return Reading{State: health.Present, Node: node, ProviderIDMismatch: t.hasOtherProviderID(node), Live: true}
 }
 
-// listNodes lists all Nodes, and keeps the list for some seconds.
+// listNodes lists all Nodes, and keeps for some seconds which have joined.
 func (c Cluster) listNodes(ctx context.Context) (*nodeList, *ReadError) {
-	requested := c.clusters.clock.Now()
-	list, err := call(ctx, c, fetchNodes)
-	if err == nil {
-		c.state.calls.keepJoined(list.byProviderID, requested)
+	return c.state.lists.share(ctx, func() (*nodeList, *ReadError) {
+		requested := c.clusters.clock.Now()
+		list, err := call(ctx, c, fetchNodes)
+		if err == nil {
+			c.state.calls.keepJoined(list.byProviderID, requested)
+		}
+		return list, err
+	})
+}
+
+// sharedLists lets one list of a cluster be read at a time, because each needs memory. Reconciles that need one meanwhile share the next: the
+// present one may be older than what they have to confirm.
+type sharedLists struct {
+	mu            sync.Mutex
+	current, next *sharedList
+}
+
+type sharedList struct {
+	nodes *nodeList
+	err   *ReadError
+	ended chan struct{}
+}
+
+// share reads a list, or returns one that another reconcile begins to read from now on.
+func (s *sharedLists) share(ctx context.Context, read func() (*nodeList, *ReadError)) (*nodeList, *ReadError) {
+	for {
+		list, before, reads := s.join()
+		if !reads {
+			before = list.ended
+		}
+		select {
+		case <-before:
+		case <-ctx.Done():
+			if reads {
+				s.end(list, nil, errStopped)
+			}
+			return nil, errStopped
+		}
+		if reads {
+			nodes, err := read()
+			s.end(list, nodes, err)
+		}
+		// Another reconcile that should have read it may have been stopped.
+		if reads || list.err == nil || list.err.Reason != Stopped {
+			return list.nodes, list.err
+		}
 	}
-	return list, err
+}
+
+// open is a channel that is closed.
+var open = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// join returns a list, and whether the caller reads it, when the list before has ended.
+func (s *sharedLists) join() (list *sharedList, before <-chan struct{}, reads bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.current == nil:
+		s.current = &sharedList{ended: make(chan struct{})}
+		return s.current, open, true
+	case s.next == nil:
+		s.next = &sharedList{ended: make(chan struct{})}
+		return s.next, s.current.ended, true
+	default:
+		return s.next, nil, false
+	}
+}
+
+// end records the result of a list.
+func (s *sharedLists) end(list *sharedList, nodes *nodeList, err *ReadError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list.nodes, list.err = nodes, err
+	if s.next == list {
+		s.next = nil
+	} else {
+		s.current, s.next = s.next, nil
+	}
+	close(list.ended)
 }
 
 func fetchNodes(ctx context.Context, api client.Client) (*nodeList, error) {
-	nodes := &corev1.NodeList{}
-	if err := fetchComplete(ctx, api, nodes); err != nil {
+	l, kept := &nodeList{byName: map[string]*corev1.Node{}, byProviderID: providerIDs{}}, 0
+	page := &corev1.NodeList{}
+	err := fetchPages(ctx, api, page, func() error {
+		for i := range page.Items {
+			node := Strip(&page.Items[i])
+			if !HasValidName(node) {
+				continue
+			}
+			if kept += memoryOf(node); kept > maxKept {
+				return errTooManyNodes
+			}
+			l.byName[node.Name] = node
+			if node.Spec.ProviderID != "" {
+				l.byProviderID[node.Spec.ProviderID] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	l := &nodeList{byName: make(map[string]*corev1.Node, len(nodes.Items)), byProviderID: providerIDs{}}
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		if !HasValidName(node) {
-			continue
-		}
-		l.byName[node.Name] = Strip(node)
-		if node.Spec.ProviderID != "" {
-			l.byProviderID[node.Spec.ProviderID] = true
-		}
-	}
 	return l, nil
-}
-
-// fetchComplete lists objects without paging, because a list in pages may miss a change. It requires the resourceVersion that every
-// API server sets: another kind of server may return what looks like an empty list.
-func fetchComplete(ctx context.Context, api client.Client, list client.ObjectList, options ...client.ListOption) error {
-	if err := api.List(ctx, list, options...); err != nil {
-		return err
-	}
-	if list.GetContinue() != "" || list.GetResourceVersion() == "" {
-		return &ReadError{Reason: Failing}
-	}
-	return nil
 }
 
 func (l *nodeList) read(t *Target) Reading {

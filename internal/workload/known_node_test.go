@@ -4,8 +4,12 @@
 package workload
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -136,4 +140,50 @@ func TestReadError_WrongKubeconfig_NamesTheSecret(t *testing.T) {
 	readings := b.Get(ManagementCluster).Read(t.Context(), ReadRequest{Initialized: true, Targets: targets})
 	g.Expect(ReadErrorReasonOf(readings[0].Err)).To(Equal(Forbidden))
 	g.Expect(readings[0].Err).ToNot(MatchError(ContainSubstring("Secret")), "the management cluster has no such Secret")
+}
+
+// One list is read at a time. Who needs one meanwhile gets one that begins later.
+func TestSharedLists_OneAtATime_IsNeverOlder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		lists, begun, running := &sharedLists{}, 0, 0
+		proceed := make(chan struct{})
+		read := func() (*nodeList, *ReadError) {
+			begun++
+			running++
+			g.Expect(running).To(Equal(1))
+			mine := &nodeList{byProviderID: providerIDs{fmt.Sprint(begun): true}}
+			<-proceed
+			running--
+			return mine, map[bool]*ReadError{true: errNotAnswering}[begun > 3]
+		}
+		got := make([]*nodeList, 5)
+		var all sync.WaitGroup
+		ask := func(ctx context.Context, i int) {
+			all.Go(func() { got[i], _ = lists.share(ctx, read) })
+			synctest.Wait()
+		}
+		ask(t.Context(), 0)
+		stopped, stop := context.WithCancel(t.Context())
+		ask(stopped, 1)
+		ask(t.Context(), 2)
+		ask(t.Context(), 3)
+		g.Expect(begun).To(Equal(1))
+		// The one that would have read the next list is stopped. Another one reads it.
+		stop()
+		synctest.Wait()
+		proceed <- struct{}{}
+		synctest.Wait()
+		ask(t.Context(), 4)
+		close(proceed)
+		all.Wait()
+		g.Expect(begun).To(Equal(3))
+		g.Expect(got[0].byProviderID).To(HaveKey("1"))
+		g.Expect(got[1]).To(BeNil())
+		g.Expect(got[2].byProviderID).To(HaveKey("2"))
+		g.Expect(got[3]).To(BeIdenticalTo(got[2]))
+		g.Expect(got[4].byProviderID).To(HaveKey("3"))
+		g.Expect(lists.current).To(BeNil())
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -22,8 +23,8 @@ import (
 // secretTimeout is how long reading a Secret may take.
 const secretTimeout = 10 * time.Second
 
-// kubeconfigReader passes only kubeconfigs to ClusterCache that start no program and read no file. Otherwise every user who may write
-// a Secret could do both with the permissions of the manager.
+// kubeconfigReader reads the kubeconfigs of Clusters. It uses only those that start no program and read no file. Otherwise every user who may
+// write a Secret could do both with the permissions of the manager.
 type kubeconfigReader struct {
 	client.Reader
 	// refuseInsecure: a kubeconfig with an insecure field is not used.
@@ -32,28 +33,23 @@ type kubeconfigReader struct {
 	checked func(cluster client.ObjectKey, insecure string, refused *ReadError)
 }
 
-// Get reads a Secret, and returns an error for a kubeconfig that must not be used.
-func (s *kubeconfigReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+// read returns the configuration of a connection to a Cluster, or an error for a kubeconfig that must not be used.
+func (s *kubeconfigReader) read(ctx context.Context, cluster client.ObjectKey) (*rest.Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
-	err := s.Reader.Get(ctx, key, object, options...)
-	name, purpose, parsed := secret.ParseSecretName(key.Name)
-	kubeconfig, is := object.(*corev1.Secret)
-	if parsed != nil || purpose != secret.Kubeconfig || !is {
-		return err
-	}
-	used, insecure, refused := s.checkSecret(key, kubeconfig, err)
-	s.checked(client.ObjectKey{Namespace: key.Namespace, Name: name}, insecure, refused)
+	key := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
+	kubeconfig := &corev1.Secret{}
+	err := s.Get(ctx, key, kubeconfig)
+	config, insecure, refused := s.checkSecret(key, kubeconfig, err)
+	s.checked(cluster, insecure, refused)
 	if refused != nil {
-		*kubeconfig = corev1.Secret{}
-		return refused
+		return nil, refused
 	}
-	kubeconfig.Data = map[string][]byte{secret.KubeconfigDataName: used}
-	return nil
+	return config, nil
 }
 
-// checkSecret returns the kubeconfig to use, its insecure fields, and why it is not used; nil if it is.
-func (s *kubeconfigReader) checkSecret(key client.ObjectKey, kubeconfig *corev1.Secret, read error) (used []byte, insecure string, _ *ReadError) {
+// checkSecret returns the configuration of a connection, its insecure fields, and why it is not used; nil if it is.
+func (s *kubeconfigReader) checkSecret(key client.ObjectKey, kubeconfig *corev1.Secret, read error) (_ *rest.Config, insecure string, _ *ReadError) {
 	var format, why string
 	switch {
 	case apierrors.IsNotFound(read):
@@ -64,17 +60,12 @@ func (s *kubeconfigReader) checkSecret(key client.ObjectKey, kubeconfig *corev1.
 	case read != nil:
 		format = "the manager failed to read the Secret %s with the kubeconfig of the cluster, and retries with backoff"
 	default:
-		config, err := parseKubeconfig(kubeconfig.Data[secret.KubeconfigDataName])
-		if err == nil {
-			if insecure = insecureFields(config); insecure != "" && s.refuseInsecure {
-				err = errors.Errorf("the kubeconfig has %s, and the manager runs with --insecure-kubeconfigs=Refuse", insecure)
-			}
+		config, insecure, err := parseKubeconfig(kubeconfig.Data[secret.KubeconfigDataName])
+		if err == nil && insecure != "" && s.refuseInsecure {
+			err = errors.Errorf("the kubeconfig has %s, and the manager runs with --insecure-kubeconfigs=Refuse", insecure)
 		}
 		if err == nil {
-			used, err = withoutCompression(config)
-		}
-		if err == nil {
-			return used, insecure, nil
+			return config, insecure, nil
 		}
 		format, why = "Secret %s: ", err.Error()
 	}
@@ -84,18 +75,18 @@ func (s *kubeconfigReader) checkSecret(key client.ObjectKey, kubeconfig *corev1.
 // ValidateKubeconfig returns what is wrong with a kubeconfig. It checks every entry, also those that the current context does not use. The
 // error names fields and quotes no content, so it contains no error of a parser.
 func ValidateKubeconfig(content []byte) error {
-	_, err := parseKubeconfig(content)
+	_, _, err := parseKubeconfig(content)
 	return err
 }
 
-// parseKubeconfig returns a kubeconfig that may be used.
-func parseKubeconfig(content []byte) (*clientcmdapi.Config, error) {
+// parseKubeconfig returns the configuration of a kubeconfig that may be used, and its insecure fields.
+func parseKubeconfig(content []byte) (_ *rest.Config, insecure string, _ error) {
 	if len(content) == 0 {
-		return nil, errors.Errorf("key %s is empty; set it to a kubeconfig", secret.KubeconfigDataName)
+		return nil, "", errors.Errorf("key %s is empty; set it to a kubeconfig", secret.KubeconfigDataName)
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
-		return nil, errors.Errorf("key %s is not a kubeconfig", secret.KubeconfigDataName)
+		return nil, "", errors.Errorf("key %s is not a kubeconfig", secret.KubeconfigDataName)
 	}
 	var found []string
 	for _, user := range config.AuthInfos {
@@ -107,12 +98,13 @@ func parseKubeconfig(content []byte) (*clientcmdapi.Config, error) {
 		}
 	}
 	if len(found) > 0 {
-		return nil, errors.Errorf("the kubeconfig has %s", strings.Join(slices.Compact(slices.Sorted(slices.Values(found))), ", "))
+		return nil, "", errors.Errorf("the kubeconfig has %s", strings.Join(slices.Compact(slices.Sorted(slices.Values(found))), ", "))
 	}
-	if _, err := clientcmd.NewNonInteractiveClientConfig(*config, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig(); err != nil {
-		return nil, errors.New("the kubeconfig is not complete; check that the current context exists, and names a cluster with a server and a user")
+	used, err := clientcmd.NewNonInteractiveClientConfig(*config, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return nil, "", errors.New("the kubeconfig is not complete; check that the current context exists, and names a cluster with a server and a user")
 	}
-	return config, nil
+	return used, insecureFields(config), nil
 }
 
 // insecureFields returns the fields with which the server is not verified, not everything is encrypted, or another server or user acts.
@@ -133,16 +125,6 @@ func insecureFields(config *clientcmdapi.Config) string {
 	}
 	slices.Sort(found)
 	return strings.Join(found, ", ")
-}
-
-// withoutCompression returns the kubeconfig with compression disabled: ClusterCache's own clients read answers without a limit, and an API
-// server could send a gigabyte in a megabyte.
-func withoutCompression(config *clientcmdapi.Config) ([]byte, error) {
-	for _, cluster := range config.Clusters {
-		cluster.DisableCompression = true
-	}
-	content, err := clientcmd.Write(*config)
-	return content, errors.Wrap(err, "failed to serialize it")
 }
 
 // refusedUserFields returns the fields of a user that would start a program or read a file.

@@ -105,18 +105,17 @@ func TestKubeconfig_ProgramOrFile_IsRefused(t *testing.T) {
 			b := newBench(t)
 			b.wire.disconnect()
 			reader := &kubeconfigReader{Reader: &secrets{content: content}, checked: b.kubeconfigChecked}
-			secret := &corev1.Secret{}
-			err := reader.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}, secret)
+			config, err := reader.read(t.Context(), prod)
 			if test.says == "" {
 				g.Expect(err).ToNot(HaveOccurred())
-				wanted, err := clientcmd.Load(content)
+				wanted, err := clientcmd.RESTConfigFromKubeConfig(content)
 				g.Expect(err).ToNot(HaveOccurred())
-				wanted.Clusters[canary].DisableCompression = true
-				g.Expect(clientcmd.Load(secret.Data["value"])).To(Equal(wanted))
+				g.Expect([]any{config.Host, config.BearerToken, config.Impersonate, config.TLSClientConfig}).
+					To(Equal([]any{wanted.Host, wanted.BearerToken, wanted.Impersonate, wanted.TLSClientConfig}))
 				g.Expect(ReadErrorReasonOf(b.connection(t).Err)).To(Equal(NotConnected))
 				g.Expect(b.connection(t).Insecure).To(Equal(test.insecure))
 				reader.refuseInsecure = true
-				err = reader.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}, secret)
+				config, err = reader.read(t.Context(), prod)
 				if test.insecure == "" {
 					g.Expect(err).ToNot(HaveOccurred())
 					return
@@ -124,14 +123,14 @@ func TestKubeconfig_ProgramOrFile_IsRefused(t *testing.T) {
 				g.Expect(ReadErrorReasonOf(err)).To(Equal(KubeconfigRefused))
 				g.Expect(err).To(MatchError(ContainSubstring("the kubeconfig has " + test.insecure + ", and the manager runs with --insecure-kubeconfigs=Refuse")))
 				g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
-				g.Expect(secret.Data).To(BeEmpty())
+				g.Expect(config).To(BeNil())
 				return
 			}
 			g.Expect(ReadErrorReasonOf(err)).To(Equal(KubeconfigRefused))
 			g.Expect(err).To(MatchError(ContainSubstring(test.says)))
 			g.Expect(err).To(MatchError(HavePrefix("Secret team-a/prod-kubeconfig: ")))
 			g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
-			g.Expect(secret.Data).To(BeEmpty(), "it is not even handed on")
+			g.Expect(config).To(BeNil(), "it is not even handed on")
 			g.Expect(b.connection(t).Err).To(Equal(err))
 			g.Expect(b.notifications()).To(BeNumerically(">", 0))
 		})
@@ -153,7 +152,7 @@ func TestKubeconfig_UnreadableSecret_HasCause(t *testing.T) {
 		b := newBench(t)
 		b.wire.disconnect()
 		reader := &kubeconfigReader{Reader: &secrets{failure: test.err}, checked: b.kubeconfigChecked}
-		err := reader.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}, &corev1.Secret{})
+		_, err := reader.read(t.Context(), prod)
 		g.Expect(err).To(MatchError(ContainSubstring(test.says)))
 		g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
 		g.Expect(b.connection(t).Err).To(Equal(err))
@@ -166,21 +165,13 @@ func TestKubeconfig_Corrected_HasNoError(t *testing.T) {
 	b.wire.disconnect()
 	source := &secrets{}
 	reader := &kubeconfigReader{Reader: source, checked: b.kubeconfigChecked}
-	key := client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}
-	g.Expect(reader.Get(t.Context(), key, &corev1.Secret{})).ToNot(Succeed())
+	_, err := reader.read(t.Context(), prod)
+	g.Expect(err).To(HaveOccurred())
 	g.Expect(ReadErrorReasonOf(b.connection(t).Err)).To(Equal(KubeconfigRefused))
 	content, err := clientcmd.Write(*goodKubeconfig())
 	g.Expect(err).ToNot(HaveOccurred())
 	source.content = content
-	g.Expect(reader.Get(t.Context(), key, &corev1.Secret{})).To(Succeed())
+	_, err = reader.read(t.Context(), prod)
+	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(ReadErrorReasonOf(b.connection(t).Err)).To(Equal(NotConnected))
-}
-
-func TestKubeconfig_OtherObjects_AreNotChecked(t *testing.T) {
-	g := NewWithT(t)
-	reader := &kubeconfigReader{Reader: &secrets{content: []byte("no kubeconfig")}, checked: func(client.ObjectKey, string, *ReadError) { panic("not its business") }}
-	for _, name := range []string{"prod-ca", "kubeconfig"} {
-		g.Expect(reader.Get(t.Context(), client.ObjectKey{Name: name}, &corev1.Secret{})).To(Succeed())
-	}
-	g.Expect(reader.Get(t.Context(), client.ObjectKey{Name: "prod-kubeconfig"}, &corev1.ConfigMap{})).To(Succeed())
 }

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -61,3 +63,17 @@ func TestLease_NotServed_IsNotFound(t *testing.T) {
 }
 
 var _ client.Client = &serving{}
+
+// The name of a Node can have 253 characters, and so can that of its Lease.
+func TestNodeLeaseKey_LongName_Fits(t *testing.T) {
+	g := NewWithT(t)
+	long := func(last string) string { return strings.Repeat("a", 231) + "-." + strings.Repeat("b", 19) + last }
+	names := map[string]bool{}
+	for _, node := range []string{"n-1", strings.Repeat("a", 248), long("x"), long("y")} {
+		name := NodeLeaseKey(node).Name
+		g.Expect(validation.IsDNS1123Subdomain(name)).To(BeEmpty(), name)
+		g.Expect(name).To(HavePrefix("node-" + node[:3]))
+		names[name] = true
+	}
+	g.Expect(names).To(And(HaveLen(4), HaveKey("node-n-1"), HaveKey("node-"+strings.Repeat("a", 248))))
+}

@@ -5,6 +5,8 @@ package workload
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -73,12 +76,24 @@ func DeleteLease(ctx context.Context, api client.Writer, lease *coordinationv1.L
 	return api.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
 }
 
-// nodeLeases is the namespace in which the operators of medik8s keep the Leases of Nodes that they remediate or maintain.
-const nodeLeases = "medik8s-leases"
+// NodeLeaseNamespace is where the operators of medik8s keep the Leases of Nodes that they remediate or maintain, unless their environment
+// variable LEASE_NAMESPACE names another namespace.
+const NodeLeaseNamespace = "medik8s-leases"
 
-// NodeLeaseKey is the Lease that a component holds while it remediates or maintains a Node.
+// NodeLeaseKey is the Lease that a component holds while it remediates or maintains a Node, in NodeLeaseNamespace.
 func NodeLeaseKey(node string) client.ObjectKey {
-	return client.ObjectKey{Namespace: nodeLeases, Name: "node-" + strings.ToLower(node)}
+	return client.ObjectKey{Namespace: NodeLeaseNamespace, Name: nodeLeaseName(node)}
+}
+
+// nodeLeaseName is the name that operators of medik8s use. They cannot create one that is too long, so no other component has that Lease:
+// its name only has to be the same for all checks.
+func nodeLeaseName(node string) string {
+	name := "node-" + strings.ToLower(node)
+	if len(name) <= validation.DNS1123SubdomainMaxLength {
+		return name
+	}
+	hash := fmt.Sprintf("-%x", sha256.Sum256([]byte(name)))[:17]
+	return strings.TrimRight(name[:validation.DNS1123SubdomainMaxLength-len(hash)], ".-") + hash
 }
 
 // NodeOwner is the owner of the Lease of a Node: both are deleted together.
@@ -89,13 +104,19 @@ func NodeOwner(node string, uid types.UID) metav1.OwnerReference {
 // NodeRemediations are the Leases of Nodes that are remediated or maintained.
 type NodeRemediations struct {
 	// Used: the namespace of the Leases exists. The operators of medik8s create it; without it, no other component uses these Leases.
-	Used   bool
-	leases map[string]*coordinationv1.Lease
+	Used      bool
+	namespace string
+	leases    map[string]*coordinationv1.Lease
+}
+
+// Key is that of the Lease of a Node.
+func (n *NodeRemediations) Key(node string) client.ObjectKey {
+	return client.ObjectKey{Namespace: n.namespace, Name: nodeLeaseName(node)}
 }
 
 // Lease returns the Lease of a Node; nil without one.
 func (n *NodeRemediations) Lease(node string) *coordinationv1.Lease {
-	return n.leases[NodeLeaseKey(node).Name]
+	return n.leases[nodeLeaseName(node)]
 }
 
 // HeldBy returns the Leases of a holder.
@@ -112,30 +133,40 @@ func (n *NodeRemediations) HeldBy(holder string) []*coordinationv1.Lease {
 // Set replaces the Lease of a Node; nil removes it.
 func (n *NodeRemediations) Set(node string, lease *coordinationv1.Lease) {
 	if lease == nil {
-		delete(n.leases, NodeLeaseKey(node).Name)
+		delete(n.leases, nodeLeaseName(node))
 		return
 	}
 	n.leases[lease.Name] = lease
 }
 
+// maxLeases is the size of all Leases that are read.
+const maxLeases = 8 << 20
+
 // NodeRemediations reads the Leases of all Nodes that are remediated or maintained. There are few.
 func (l Live) NodeRemediations(ctx context.Context) (*NodeRemediations, error) {
+	namespace := l.cluster.clusters.nodeLeases
 	return asError(call(ctx, l.cluster, func(ctx context.Context, api client.Client) (*NodeRemediations, error) {
 		// A permission to write Leases may exist only where the namespace does.
-		err := api.Get(ctx, client.ObjectKey{Name: nodeLeases}, &corev1.Namespace{})
+		err := api.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
 		if apierrors.IsNotFound(err) || err == nil && leasesNotServed(api) {
 			return &NodeRemediations{}, nil
 		}
+		all, kept := &NodeRemediations{Used: true, namespace: namespace, leases: map[string]*coordinationv1.Lease{}}, 0
 		list := &coordinationv1.LeaseList{}
 		if err == nil {
-			err = fetchComplete(ctx, api, list, client.InNamespace(nodeLeases))
+			err = fetchPages(ctx, api, list, func() error {
+				for i := range list.Items {
+					lease := list.Items[i].DeepCopy()
+					if lease.ManagedFields, kept = nil, kept+lease.Size(); kept > maxLeases {
+						return errTooLarge
+					}
+					all.leases[lease.Name] = lease
+				}
+				return nil
+			}, client.InNamespace(namespace))
 		}
 		if err != nil {
 			return nil, err
-		}
-		all := &NodeRemediations{Used: true, leases: make(map[string]*coordinationv1.Lease, len(list.Items))}
-		for i := range list.Items {
-			all.leases[list.Items[i].Name] = &list.Items[i]
 		}
 		return all, nil
 	}))

@@ -53,7 +53,11 @@ func (l Live) Read(ctx context.Context, q ReadRequest) []Reading {
 		}
 	}
 	l.cluster.lookUp(ctx, &q, readings, named, unnamed)
-	l.cluster.rejectMissingInWrongCluster(ctx, &q, readings, l.cluster.state.currentNodes(), true)
+	cached := l.cluster.state.currentNodes()
+	for i := range readings {
+		readings[i].Node = cached.correct(readings[i].Node)
+	}
+	l.cluster.rejectMissingInWrongCluster(ctx, &q, readings, cached, true)
 	return readings
 }
 
@@ -63,7 +67,12 @@ func (l Live) Nodes(ctx context.Context) ([]*corev1.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.SortedFunc(maps.Values(list.byName), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }), nil
+	nodes := slices.SortedFunc(maps.Values(list.byName), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	cached := l.cluster.state.currentNodes()
+	for i := range nodes {
+		nodes[i] = cached.correct(nodes[i])
+	}
+	return nodes, nil
 }
 
 // NodeLease is the Lease of one Node.
@@ -106,16 +115,17 @@ func (l Live) NodeLeases(ctx context.Context, nodes []string) []NodeLease {
 // listNodeLeases returns when the Leases of all Nodes were renewed.
 func (l Live) listNodeLeases(ctx context.Context) (map[string]time.Time, *ReadError) {
 	return call(ctx, l.cluster, func(ctx context.Context, api client.Client) (map[string]time.Time, error) {
-		leases := &coordinationv1.LeaseList{}
-		err := fetchComplete(ctx, api, leases, client.InNamespace(corev1.NamespaceNodeLease))
+		leases, renewed := &coordinationv1.LeaseList{}, map[string]time.Time{}
+		err := fetchPages(ctx, api, leases, func() error {
+			for i := range leases.Items {
+				if lease := &leases.Items[i]; lease.Spec.RenewTime != nil && len(lease.Name) <= maxName {
+					renewed[lease.Name] = lease.Spec.RenewTime.Time
+				}
+			}
+			return nil
+		}, client.InNamespace(corev1.NamespaceNodeLease))
 		if err != nil && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || leasesNotServed(api)) {
 			return nil, nil
-		}
-		renewed := make(map[string]time.Time, len(leases.Items))
-		for i := range leases.Items {
-			if leases.Items[i].Spec.RenewTime != nil {
-				renewed[leases.Items[i].Name] = leases.Items[i].Spec.RenewTime.Time
-			}
 		}
 		return renewed, err
 	})
@@ -143,31 +153,44 @@ func leasesNotServed(api client.Client) bool {
 	return meta.IsNoMatchError(err)
 }
 
+// maxControlPlane is the memory of the Nodes of a control plane.
+const maxControlPlane = 8 << 20
+
 // ControlPlane returns the Nodes and the etcd Pods of the control plane.
 func (l Live) ControlPlane(ctx context.Context) (ControlPlane, error) {
 	return asError(call(ctx, l.cluster, func(ctx context.Context, api client.Client) (ControlPlane, error) {
-		controlPlane := ControlPlane{}
+		controlPlane, kept := ControlPlane{}, 0
+		nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
 		for n, label := range ControlPlaneLabels {
-			nodes := &corev1.NodeList{}
-			if err := fetchComplete(ctx, api, nodes, client.HasLabels{label}); err != nil {
+			err := fetchPages(ctx, api, nodes, func() error {
+				for i := range nodes.Items {
+					listed := func(earlier string) bool { return hasLabel(&nodes.Items[i], earlier) }
+					if slices.ContainsFunc(ControlPlaneLabels[:n], listed) {
+						continue
+					}
+					node := Strip(&nodes.Items[i])
+					if kept += memoryOf(node); kept > maxControlPlane {
+						return errTooManyNodes
+					}
+					controlPlane.Nodes = append(controlPlane.Nodes, node)
+				}
+				return nil
+			}, client.HasLabels{label})
+			if err != nil {
 				return ControlPlane{}, err
 			}
-			for i := range nodes.Items {
-				listed := func(earlier string) bool { return hasLabel(&nodes.Items[i], earlier) }
-				if !slices.ContainsFunc(ControlPlaneLabels[:n], listed) {
-					controlPlane.Nodes = append(controlPlane.Nodes, Strip(&nodes.Items[i]))
+		}
+		err := fetchPages(ctx, api, pods, func() error {
+			for i := range pods.Items {
+				pod := &pods.Items[i]
+				if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror && pod.Spec.NodeName != "" && len(pod.Spec.NodeName) <= maxName {
+					controlPlane.Etcd = append(controlPlane.Etcd, EtcdPod{Node: pod.Spec.NodeName, Ready: isReady(pod)})
 				}
 			}
-		}
-		pods := &corev1.PodList{}
-		err := fetchComplete(ctx, api, pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"})
+			return nil
+		}, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"})
 		if err != nil {
 			return ControlPlane{}, err
-		}
-		for i := range pods.Items {
-			if _, mirror := pods.Items[i].Annotations[corev1.MirrorPodAnnotationKey]; mirror && pods.Items[i].Spec.NodeName != "" {
-				controlPlane.Etcd = append(controlPlane.Etcd, EtcdPod{Node: pods.Items[i].Spec.NodeName, Ready: isReady(&pods.Items[i])})
-			}
 		}
 		slices.SortFunc(controlPlane.Nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 		slices.SortFunc(controlPlane.Etcd, func(a, b EtcdPod) int { return cmp.Compare(a.Node, b.Node) })

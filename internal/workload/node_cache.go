@@ -27,21 +27,29 @@ type nodeCache struct {
 	byName       map[string]*corev1.Node
 	byProviderID map[string]string
 	synced       bool
-	watch        watchHealth
-	// watchVersion returns the last resourceVersion of the watch; empty if the informer does not report one.
+	// size is the memory of all Nodes. tooMany is set when the cache has ended because of too many Nodes.
+	size    int
+	tooMany bool
+	watch   watchHealth
+	// watchVersion returns the last resourceVersion of the watch; nil if the informer does not report one.
 	watchVersion func() string
 
-	// config is that of the connection; nil for the management cluster.
+	transitions transitions
+	// earlier are the conditions of Nodes that the connection before has delivered until a time. It is nil when this one has delivered all.
+	earlier      map[string]*corev1.Node
+	earlierUntil time.Time
+	// config is that of the connection; nil for the management cluster, which has no limits.
 	config *rest.Config
+	// started is when the connection was made.
+	started time.Time
 	// closed is closed when the connection ends.
 	closed chan struct{}
 	once   sync.Once
 }
 
-func newNodeCache() *nodeCache {
+func newNodeCache(t transitions) *nodeCache {
 	return &nodeCache{
-		byName: map[string]*corev1.Node{}, byProviderID: map[string]string{}, watchVersion: func() string { return "" },
-		closed: make(chan struct{}),
+		transitions: t, started: t.clock.Now(), byName: map[string]*corev1.Node{}, byProviderID: map[string]string{}, closed: make(chan struct{}),
 	}
 }
 
@@ -51,20 +59,25 @@ func (n *nodeCache) close() { n.once.Do(func() { close(n.closed) }) }
 func (n *nodeCache) markSynced() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.synced = true
+	n.synced, n.earlier = true, nil
 }
 
-// put stores a Node and returns the one that it replaces.
-func (n *nodeCache) put(node *corev1.Node) *corev1.Node {
+// put stores a Node, and returns the one that it replaces, and itself with the times that the manager has observed.
+func (n *nodeCache) put(node *corev1.Node) (before, after *corev1.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	before := n.byName[node.Name]
+	before = n.byName[node.Name]
+	node = n.correctLocked(node)
 	n.removeLocked(before)
+	if n.size += memoryOf(node); n.tooMany || n.config != nil && (n.size > maxKept || len(n.byName) >= maxItems) {
+		n.overflowLocked()
+		return before, node
+	}
 	n.byName[node.Name] = node
 	if node.Spec.ProviderID != "" {
 		n.byProviderID[node.Spec.ProviderID] = node.Name
 	}
-	return before
+	return before, node
 }
 
 // remove deletes a Node and returns it.
@@ -81,9 +94,44 @@ func (n *nodeCache) removeLocked(node *corev1.Node) {
 		return
 	}
 	delete(n.byName, node.Name)
+	n.size -= memoryOf(node)
 	if n.byProviderID[node.Spec.ProviderID] == node.Name {
 		delete(n.byProviderID, node.Spec.ProviderID)
 	}
+}
+
+// overflow ends the cache of a cluster with too many Nodes, and releases its memory.
+func (n *nodeCache) overflow() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.overflowLocked()
+}
+
+func (n *nodeCache) overflowLocked() {
+	n.tooMany, n.byName, n.byProviderID, n.size, n.watchVersion = true, map[string]*corev1.Node{}, map[string]string{}, 0, nil
+	n.close()
+}
+
+// version returns the last resourceVersion of the watch; empty if the informer does not report one.
+func (n *nodeCache) version() string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.watchVersion == nil {
+		return ""
+	}
+	return n.watchVersion()
+}
+
+// retryDue reports whether the Nodes of a cluster that had too many can be read again.
+func (n *nodeCache) retryDue(now time.Time) bool {
+	return n.overflowed() && !now.Before(n.started.Add(maxRetryDelay))
+}
+
+// overflowed reports whether the cluster has too many Nodes.
+func (n *nodeCache) overflowed() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.tooMany
 }
 
 // list returns the Nodes, sorted by name, and whether the cache has synced.
@@ -139,9 +187,9 @@ func (h nodeEventHandler) OnAdd(object any, first bool) {
 	if !is || !HasValidName(node) {
 		return
 	}
-	before := h.put(node)
+	before, after := h.put(node)
 	if !first {
-		h.notifyIfChanged(before, node)
+		h.notifyIfChanged(before, after)
 	}
 }
 
@@ -149,7 +197,7 @@ func (h nodeEventHandler) OnAdd(object any, first bool) {
 // notified once.
 func (h nodeEventHandler) OnUpdate(_, object any) {
 	if node, is := object.(*corev1.Node); is && HasValidName(node) {
-		h.notifyIfChanged(h.put(node), node)
+		h.notifyIfChanged(h.put(node))
 	}
 }
 
@@ -188,7 +236,7 @@ func (w *nodeWatch) start(ctx context.Context, cache ctrlcache.Cache, config *re
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to watch Nodes")
 	}
-	next := newNodeCache()
+	next := newNodeCache(w.clusters.transitions)
 	next.config = config
 	if watched, is := informer.(interface{ LastSyncResourceVersion() string }); is {
 		next.watchVersion = watched.LastSyncResourceVersion
@@ -212,7 +260,7 @@ func (w *nodeWatch) start(ctx context.Context, cache ctrlcache.Cache, config *re
 }
 
 // A reflector whose watch is rejected retries without an error, and its cache keeps the old Nodes: a Node that becomes unhealthy
-// would count as healthy for ever. ClusterCache's probes do not notice, because they read no Node. So the manager regularly tests
+// would count as healthy for ever. Probes do not notice, because they read no Node. So the manager regularly tests
 // whether it can list Nodes. If it can, a broken watch restarts by itself.
 const (
 	// watchVerifyInterval is the time between two tests.
@@ -294,7 +342,7 @@ func (c Cluster) verifyWatch(ctx context.Context, nodes *nodeCache) {
 		nodes.watch.cancelVerify()
 		return
 	}
-	if nodes.watch.verified(err, nodes.watchVersion(), c.clusters.clock.Now()) {
+	if nodes.watch.verified(err, nodes.version(), c.clusters.clock.Now()) {
 		c.clusters.connectionListeners.notify(c.key)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
@@ -20,7 +21,7 @@ import (
 func TestNodeEventHandler_Change_NotifiesOnce(t *testing.T) {
 	g := NewWithT(t)
 	var told []string
-	r := newNodeCache()
+	r := newNodeCache(transitions{clock.RealClock{}, ClockTolerance})
 	f := nodeEventHandler{nodeCache: r, ignored: func() {}, notify: func(before, after *corev1.Node) {
 		switch {
 		case before == nil:
@@ -60,7 +61,7 @@ func TestNodeEventHandler_MillionHeartbeats_NotifyOfNone(t *testing.T) {
 	const nodes, heartbeats = 5_000, 1_000_000
 	notified, ignored := 0, 0
 	handler := nodeEventHandler{
-		nodeCache: newNodeCache(), ignored: func() { ignored++ }, notify: func(*corev1.Node, *corev1.Node) { notified++ },
+		nodeCache: newNodeCache(transitions{clock.RealClock{}, ClockTolerance}), ignored: func() { ignored++ }, notify: func(*corev1.Node, *corev1.Node) { notified++ },
 	}
 	pairs := make([][2]*corev1.Node, nodes)
 	for i := range pairs {
@@ -83,7 +84,7 @@ func TestNodeEventHandler_MillionHeartbeats_NotifyOfNone(t *testing.T) {
 
 func TestNodeCache_ProviderIDChanges_IndexFollows(t *testing.T) {
 	g := NewWithT(t)
-	r := newNodeCache()
+	r := newNodeCache(transitions{clock.RealClock{}, ClockTolerance})
 	r.put(node("a", "id://1"))
 	r.put(node("b", "id://1"))
 	r.remove("a")

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -231,4 +232,100 @@ func sameTime(a, b *metav1.Time) bool {
 
 func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect && sameTime(a.TimeAdded, b.TimeAdded)
+}
+
+// ClockTolerance is how long before the manager has read another status a transition may be: the watch can be late, and times have whole
+// seconds.
+const ClockTolerance = 10 * time.Second
+
+// transitions corrects times of transitions. Such a time is a claim: the clock of a kubelet may be wrong, and a client that may write the
+// status of Nodes may write any time. But no condition has its status since a time before the manager has read another one.
+type transitions struct {
+	clock     clock.PassiveClock
+	tolerance time.Duration
+}
+
+// SetClockTolerance sets another ClockTolerance. Call it before anything is read.
+func (c *Clusters) SetClockTolerance(tolerance time.Duration) { c.transitions.tolerance = tolerance }
+
+// correct returns a Node with corrected times. before is what was read of it until a time; nil if nothing was. A corrected condition has the
+// time that was claimed as its heartbeat. It returns the Node itself if all times hold, and changes nothing.
+func (t transitions) correct(before *corev1.Node, until time.Time, after *corev1.Node) *corev1.Node {
+	if before == nil || before.UID != after.UID {
+		return after
+	}
+	corrected := after
+	for i := range after.Status.Conditions {
+		claim := after.Status.Conditions[i].LastTransitionTime
+		own, holds := t.check(before, until, &after.Status.Conditions[i])
+		if holds {
+			continue
+		}
+		if corrected == after {
+			corrected = &corev1.Node{}
+			*corrected = *after
+			corrected.Status.Conditions = slices.Clone(after.Status.Conditions)
+		}
+		corrected.Status.Conditions[i].LastTransitionTime = metav1.NewTime(own)
+		corrected.Status.Conditions[i].LastHeartbeatTime = claim
+	}
+	return corrected
+}
+
+// check returns since when a condition has its status by what was read, and whether its own time holds.
+func (t transitions) check(before *corev1.Node, until time.Time, c *corev1.NodeCondition) (own time.Time, holds bool) {
+	claim := health.KnownTime(c.LastTransitionTime.Time, time.Time{})
+	at := slices.IndexFunc(before.Status.Conditions, func(b corev1.NodeCondition) bool { return b.Type == c.Type })
+	if at < 0 || before.Status.Conditions[at].Status != c.Status {
+		return until, !claim.Before(until.Add(-t.tolerance))
+	}
+	own = health.KnownTime(before.Status.Conditions[at].LastTransitionTime.Time, time.Time{})
+	return own, !claim.Before(own)
+}
+
+// correct corrects a Node that was read live.
+func (n *nodeCache) correct(node *corev1.Node) *corev1.Node {
+	if n == nil || node == nil {
+		return node
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.correctLocked(node)
+}
+
+func (n *nodeCache) correctLocked(node *corev1.Node) *corev1.Node {
+	if before := n.byName[node.Name]; before != nil {
+		return n.transitions.correct(before, n.transitions.clock.Now(), node)
+	}
+	return n.transitions.correct(n.earlier[node.Name], n.earlierUntil, node)
+}
+
+// conditions returns what a later connection needs of the Nodes, and until when they were delivered, if this connection was up until then.
+func (n *nodeCache) conditions(until time.Time) (map[string]*corev1.Node, time.Time) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if !n.synced {
+		// What was not delivered yet is as before.
+		return n.earlier, n.earlierUntil
+	}
+	all := make(map[string]*corev1.Node, len(n.byName))
+	for name, node := range n.byName {
+		kept := &corev1.Node{}
+		kept.UID = node.UID
+		for i := range node.Status.Conditions {
+			c := &node.Status.Conditions[i]
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.NodeCondition{
+				Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime,
+			})
+		}
+		all[name] = kept
+	}
+	return all, until
+}
+
+// continues sets what was read over the connection before.
+func (n *nodeCache) continues(earlier map[string]*corev1.Node, until time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.earlier, n.earlierUntil = earlier, until
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 )
 
 // kubeletNode is a Node as a kubelet and a cloud provider report it, with as many labels and images as is common.
@@ -53,7 +54,7 @@ func kubeletNode(i int) *corev1.Node {
 func cachedNodes(tb testing.TB, count int) (bytesPerNode float64) {
 	tb.Helper()
 	before := heldBytes()
-	store, nodes := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), newNodeCache()
+	store, nodes := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), newNodeCache(transitions{clock.RealClock{}, ClockTolerance})
 	for i := range count {
 		content, err := kubeletNode(i).Marshal()
 		if err != nil {

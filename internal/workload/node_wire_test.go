@@ -6,13 +6,8 @@ package workload
 import (
 	"bytes"
 	"encoding/binary"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -131,85 +126,4 @@ func TestGuard_Update_IsTrimmedInOneAllocation(t *testing.T) {
 	event := eventOf(g, watch.Modified, node)
 	g.Expect(testing.AllocsPerRun(100, func() { TrimEvent(event) })).To(BeEquivalentTo(1))
 	g.Expect(len(TrimEvent(event))).To(BeNumerically("<", 150))
-}
-
-// The events of a watch arrive in pieces of any size, and one after the other.
-func TestTrimmedEvents_AnyPieces_AreWholeEvents(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	var all, trimmed [20][]byte
-	for i := range all {
-		event := eventOf(g, watch.Modified, drawNode(int64(i)))
-		all[i], trimmed[i] = framed(event), framed(TrimEvent(event))
-	}
-	stream, expected := slices.Concat(all[:]...), slices.Concat(trimmed[:]...)
-	for name, source := range map[string]io.Reader{
-		"at once": bytes.NewReader(stream), "byte by byte": iotest.OneByteReader(bytes.NewReader(stream)),
-		"with an error at the end": iotest.DataErrReader(bytes.NewReader(stream)),
-	} {
-		read, err := io.ReadAll(iotest.HalfReader(newTrimmedEvents(io.NopCloser(source))))
-		g.Expect(err).ToNot(HaveOccurred(), name)
-		g.Expect(read).To(Equal(expected), name)
-	}
-	for cut := range 40 {
-		_, err := io.ReadAll(newTrimmedEvents(io.NopCloser(bytes.NewReader(stream[:len(stream)-1-cut]))))
-		g.Expect(err).To(MatchError(io.ErrUnexpectedEOF))
-	}
-}
-
-// An event of any length is not read into memory.
-func TestTrimmedEvents_TooLong_IsRejected(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	_, err := io.ReadAll(newTrimmedEvents(io.NopCloser(bytes.NewReader([]byte{0xff, 0xff, 0xff, 0xff}))))
-	g.Expect(err).To(MatchError(errTooLarge))
-	announced := newTrimmedEvents(io.NopCloser(bytes.NewReader(binary.BigEndian.AppendUint32(nil, maxWatchEvent))))
-	_, err = io.ReadAll(announced)
-	g.Expect(err).To(MatchError(io.ErrUnexpectedEOF))
-	g.Expect(announced.event.Cap()).To(BeNumerically("<", 4096))
-}
-
-// answers is a transport with one answer.
-type answers http.Response
-
-// RoundTrip implements http.RoundTripper.
-func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
-	response := http.Response(*a)
-	return &response, nil
-}
-
-// A watch follows no redirect, and an answer that is no protobuf is left to the client.
-func TestNodeTrimmer_OtherAnswers_AreNotTrimmed(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	request := httptest.NewRequest(http.MethodGet, "/api/v1/nodes?watch=true", nil)
-	body := func() io.ReadCloser { return io.NopCloser(strings.NewReader("{}")) }
-	moved := &answers{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://other.invalid"}}, Body: body()}
-	_, err := nodeTrimmer{moved}.RoundTrip(request) //nolint:bodyclose // There is no response.
-	g.Expect(err).To(MatchError(errRedirected))
-	for kind, code := range map[string]int{
-		"application/json": http.StatusOK, "": http.StatusOK, "application/vnd.kubernetes.protobuf": http.StatusTooManyRequests,
-	} {
-		response, err := nodeTrimmer{&answers{StatusCode: code, Header: http.Header{"Content-Type": {kind}}, Body: body()}}.RoundTrip(request)
-		g.Expect(err).ToNot(HaveOccurred())
-		g.Expect(io.ReadAll(response.Body)).To(BeEquivalentTo("{}"))
-		g.Expect(response.Body.Close()).To(Succeed())
-	}
-	list := httptest.NewRequest(http.MethodGet, "/api/v1/nodes", nil)
-	response, err := nodeTrimmer{&answers{StatusCode: http.StatusOK, Body: io.NopCloser(neverEnding('x'))}}.RoundTrip(list)
-	g.Expect(err).ToNot(HaveOccurred())
-	_, err = io.Copy(io.Discard, response.Body)
-	g.Expect(err).To(MatchError(errTooLarge))
-	g.Expect(response.Body.Close()).To(Succeed())
-}
-
-// neverEnding is a stream of one byte without an end.
-type neverEnding byte
-
-// Read implements io.Reader.
-func (b neverEnding) Read(into []byte) (int, error) {
-	for i := range into {
-		into[i] = byte(b)
-	}
-	return len(into), nil
 }

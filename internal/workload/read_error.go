@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -84,8 +83,8 @@ var messages = map[ReadErrorReason]string{
 	Stopped: "the manager stopped waiting for an answer",
 }
 
-// kubeconfigHints name the Secret to correct. ClusterCache reads the kubeconfig only when it connects, and keeps a connection
-// whose API server answers "GET /". So a corrected Secret alone changes nothing if the wrong kubeconfig leads to such an API server.
+// kubeconfigHints name the Secret to correct. The manager reads the kubeconfig only when it connects, and keeps a connection
+// whose API server answers its probes. So a corrected Secret alone changes nothing if the wrong kubeconfig leads to such an API server.
 var kubeconfigHints = map[ReadErrorReason]string{
 	WrongCluster: "; if so, correct Secret %s and restart the manager",
 	Forbidden:    "; or correct Secret %s and restart the manager",
@@ -104,6 +103,13 @@ func (e *ReadError) Error() string {
 		return e.details
 	}
 	return messages[e.Reason]
+}
+
+// UnreadCluster is why the Machine of a Node of the management cluster is not certain: the Cluster in the annotations of the Node cannot be
+// read, so it may be the management cluster or another one.
+func UnreadCluster(cluster client.ObjectKey, err error) error {
+	return &ReadError{Reason: ReadErrorReasonOf(err), details: fmt.Sprintf("the annotations of the Node name Cluster %s, "+
+		"and whether that is this cluster is unknown, because the Nodes of that Cluster cannot be read: %s", cluster, err)}
 }
 
 // namingSecret adds which Secret of the Cluster to correct, if a wrong kubeconfig explains the error.
@@ -150,9 +156,19 @@ var (
 	errStopped        = &ReadError{Reason: Stopped}
 	errRedirected     = &ReadError{Reason: Failing, details: "the API server of the cluster redirects a request, and the manager follows no redirect; " +
 		"check the server in its kubeconfig"}
-	errTooLarge = &ReadError{Reason: Failing, details: "the API server of the cluster returned an answer of more than 128 MiB; " +
-		"check the server in its kubeconfig"}
+	errTooLarge       = tooLarge("an answer of more than 8 MiB")
+	errTooManyItems   = tooLarge("a list of more than 20,000 objects")
+	errTooManyValues  = tooLarge("an answer of more than 150,000 values")
+	errTooMuchMemory  = tooLarge("an answer that needs too much memory")
+	errTooLargeUpdate = tooLarge("an update of a Node of more than 8 MiB or 50,000 values")
+	errTooManyNodes   = tooLarge("more than 20,000 Nodes, or 96 MiB of memory for their labels, annotations and conditions")
 )
+
+// tooLarge returns the error for an answer above a limit.
+func tooLarge(what string) *ReadError {
+	return &ReadError{Reason: Failing, details: "the API server of the cluster returned " + what + ", and the manager reads no more; " +
+		"check the server in its kubeconfig"}
+}
 
 // ErrWrongCluster: no Node belongs to its Machine. ErrDifferentProviderID: one Node does not.
 var (
@@ -179,7 +195,6 @@ var classifiers = [...]struct {
 	reason ReadErrorReason
 	is     func(error) bool
 }{
-	{NotConnected, func(err error) bool { return errors.Is(err, clustercache.ErrClusterNotConnected) }},
 	{Unauthorized, apierrors.IsUnauthorized},
 	{Forbidden, apierrors.IsForbidden},
 	{Busy, apierrors.IsTooManyRequests},

@@ -25,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -42,7 +41,7 @@ var failures = []struct {
 	err    error
 	reason ReadErrorReason
 }{
-	{"no connection", errors.Wrap(clustercache.ErrClusterNotConnected, canary), NotConnected},
+	{"no connection", errors.Wrap(errNotConnected, canary), NotConnected},
 	{"unauthorized", apierrors.NewUnauthorized(canary), Unauthorized},
 	{"not allowed", apierrors.NewForbidden(nodes, "a", errors.New(canary)), Forbidden},
 	{"too many requests", apierrors.NewTooManyRequests(canary, 1), Busy},

@@ -124,7 +124,6 @@ func (s *stage) start() {
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		g.Expect(<-ended).To(Succeed())
-		s.CloseConnections()
 	})
 	t.Cleanup(s.stop)
 }

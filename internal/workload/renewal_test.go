@@ -12,7 +12,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// ClusterCache ends a connection when the API server does not accept its token any more, and connects again at once with the new one.
+// The manager ends a connection when the API server does not accept its token any more, and connects again at once with the new one.
 func TestConnection_TokenRenewed_HasNoGracePeriod(t *testing.T) {
 	for outage, restored := range map[time.Duration]bool{ShortOutage - time.Second: false, ShortOutage: true} {
 		g := NewWithT(t)

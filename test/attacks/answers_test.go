@@ -77,18 +77,24 @@ func hostileLists(s *stage.Stage, resource string, change func(list string) stri
 // hostileServer is the API server of a workload cluster. It can pass requests to an honest one.
 func hostileServer(s *stage.Stage, serve func(honest *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request)) {
 	s.T.Helper()
-	to, err := url.Parse(stage.Workload.Admin.Host)
-	s.Expect(err).ToNot(HaveOccurred())
-	honest := httputil.NewSingleHostReverseProxy(to)
-	honest.Transport, err = rest.TransportFor(stage.Workload.Admin)
-	s.Expect(err).ToNot(HaveOccurred())
-	honest.FlushInterval = -1
+	honest := honestProxy(s.WithT, stage.Workload.Admin)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(honest, w, r) }))
 	s.T.Cleanup(server.CloseClientConnections)
 	changeKubeconfig(s, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 		c.Server, c.TLSServerName = server.URL, ""
 		c.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	})
+}
+
+// honestProxy passes requests to an API server.
+func honestProxy(g *WithT, to *rest.Config) *httputil.ReverseProxy {
+	host, err := url.Parse(to.Host)
+	g.Expect(err).ToNot(HaveOccurred())
+	honest := httputil.NewSingleHostReverseProxy(host)
+	honest.Transport, err = rest.TransportFor(to)
+	g.Expect(err).ToNot(HaveOccurred())
+	honest.FlushInterval = -1
+	return honest
 }
 
 // withoutNode creates a Machine whose Node does not exist, so that the Node is read live.
@@ -128,7 +134,7 @@ func TestAnswers_Redirect_IsNotFollowed(t *testing.T) {
 // Half a megabyte of gzip has the manager read half a gigabyte, which ends its process for all tenants.
 func TestAnswers_Compressed_HaveALimit(t *testing.T) {
 	t.Parallel()
-	const size, limit, buffered = 600 << 20, 128 << 20, 16 << 20
+	const size, limit, buffered = 600 << 20, 16 << 20, 16 << 20
 	s := stage.New(t)
 	node := withoutNode(s)
 	var most atomic.Int64

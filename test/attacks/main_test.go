@@ -95,7 +95,7 @@ func installed(t *testing.T) *WithT {
 func installation(kustomization string) []testenv.Step {
 	return []testenv.Step{
 		testenv.ClusterAPIKinds("clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"),
-		testenv.RemediationKinds(remediator.Metal3), testenv.Namespaces(teamA, teamB), testenv.Kustomization(kustomization),
+		testenv.RemediationKinds(remediator.Metal3, remediator.Example), testenv.Namespaces(teamA, teamB), testenv.Kustomization(kustomization),
 		aggregateRoles, awaitPolicies,
 	}
 }
@@ -117,8 +117,10 @@ func awaitPolicies(ctx context.Context, e *testenv.Environment) error {
 
 // aggregateRoles does what kube-controller-manager does, which does not run here. The role edit includes the role view.
 func aggregateRoles(ctx context.Context, e *testenv.Environment) error {
-	if err := e.API.Create(ctx, remediator.Metal3.ClusterRole()); err != nil {
-		return err
+	for _, kind := range []remediator.Kind{remediator.Metal3, remediator.Example} {
+		if err := e.API.Create(ctx, kind.ClusterRole()); err != nil {
+			return err
+		}
 	}
 	for _, name := range []string{"view", "edit", "remedy-system-remediators"} {
 		role, parts := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}

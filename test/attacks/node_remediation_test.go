@@ -25,21 +25,21 @@ metadata: {name: own-nodes}
 spec:
   maxUnhealthy: 100%
   unhealthyConditions: [{type: Ready, status: Unknown, duration: 1s}]
-  remediationTemplate: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: Metal3RemediationTemplate, name: m3, namespace: team-a}`
+  remediationTemplate: {apiVersion: remediation.example.com/v1, kind: RebootRemediationTemplate, name: m3, namespace: team-a}`
 )
 
 // The policies restrict a thief, and not the manager: it remediates a Node, and keeps the history of a failed remediation on it.
 func TestManager_UnderPolicies_RemediatesNode(t *testing.T) {
 	g := installed(t)
 	ctx := t.Context()
-	template := remediator.Metal3.NewTemplate(teamA, "m3", map[string]any{})
+	template := remediator.Example.NewTemplate(teamA, "m3", map[string]any{})
 	g.Expect(plane.API.Create(ctx, template)).To(Succeed())
 	t.Cleanup(func() { g.Expect(plane.API.Delete(context.Background(), template)).To(Succeed()) })
 	node := createUntilEnd(t, g, object(g, "{apiVersion: v1, kind: Node, metadata: {name: n-1}}"))
 	g.Expect(plane.API.Status().Patch(ctx, node, merge(unreadyNode))).To(Succeed())
 	check := createUntilEnd(t, g, object(g, checkOfOwnNodes))
 	plane.StartManager(t)
-	request := remediator.Metal3.NewRequest(teamA, "n-1")
+	request := remediator.Example.NewRequest(teamA, "n-1")
 	g.Eventually(func() error { return plane.API.Get(ctx, client.ObjectKeyFromObject(request), request) }).Should(Succeed())
 	g.Expect(plane.API.Get(ctx, client.ObjectKeyFromObject(check), check)).To(Succeed())
 	g.Expect(check.GetFinalizers()).To(ContainElement(remedyv1.CleanupFinalizer))

@@ -59,10 +59,9 @@ var differences = []*difference{
 	{
 		heading: "A condition without a time is not older than its object",
 		applies: func(_ *facts, m *machine) bool {
-			older := func(conditions []condition, created time.Time) bool {
-				return slices.ContainsFunc(conditions, func(c condition) bool { return c.since.Before(created) })
-			}
-			return older(m.conditions, m.createdAt) || (m.node != nil && older(m.node.conditions, m.node.createdAt))
+			undated := func(c condition) bool { return c.since.IsZero() }
+			older := func(c condition) bool { return c.since.Before(m.createdAt) }
+			return slices.ContainsFunc(m.conditions, older) || m.node != nil && slices.ContainsFunc(m.node.conditions, undated)
 		},
 		undo:    dateConditions,
 		expects: undatedCondition,
@@ -125,14 +124,14 @@ func goneForAWhile(f *facts, m *machine, inTreeResult, remedyResult outcome, v *
 	return remedyResult.equal(outcome{"False", string(health.UnhealthyMachine), rest})
 }
 
-// dateConditions makes the objects older than their conditions. The startup timeout still counts from the creation of the Machine.
+// dateConditions makes Machines older than their conditions, and dates all conditions. The startup timeout still counts from the creation of the Machine.
 func dateConditions(t *health.Target, longAgo time.Time) {
 	m := t.Machine
 	if !m.InfrastructureReady.Reached {
 		m.InfrastructureReady = health.Milestone{Reached: true}
 	}
 	m.InfrastructureReady.Since = health.Latest(m.InfrastructureReady.Since, m.CreatedAt)
-	m.CreatedAt, t.Node.CreatedAt = longAgo, longAgo
+	m.CreatedAt = longAgo
 	date := func(at *metav1.Time) {
 		if at.IsZero() {
 			at.Time = longAgo

@@ -82,6 +82,9 @@ func (s *stream) Read(into []byte) (int, error) {
 			return n, nil
 		case s.cut:
 			return 0, io.EOF
+		case len(s.queue) > 0 && !s.queue[0].bookmark && w.ruleFor(s.about.resource).drop:
+			w.dropped[s.about.resource]++
+			s.queue = s.queue[1:]
 		case s.deliverable():
 			s.rest, s.queue = s.queue[0].text, s.queue[1:]
 		case len(s.queue) == 0 && s.err != nil:

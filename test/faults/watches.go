@@ -26,13 +26,15 @@ type Watches struct {
 	rules   map[string]rule
 	open    map[*stream]bool
 	expired map[string]int
+	// dropped counts events by resource.
+	dropped map[string]int
 	ended   bool
 }
 
-// rule is how much of a watch is held back: everything, or so many of the latest events.
+// rule is how much of a watch is held back: everything, or so many of the latest events. What is dropped never comes.
 type rule struct {
-	held bool
-	lag  int
+	held, drop bool
+	lag        int
 }
 
 // watch is what a watch is about.
@@ -44,7 +46,7 @@ type watch struct {
 }
 
 func newWatches() *Watches {
-	w := &Watches{rules: map[string]rule{}, open: map[*stream]bool{}, expired: map[string]int{}}
+	w := &Watches{rules: map[string]rule{}, open: map[*stream]bool{}, expired: map[string]int{}, dropped: map[string]int{}}
 	w.changed = sync.NewCond(&w.lock)
 	return w
 }
@@ -56,6 +58,16 @@ func (w *Watches) Hold(resources ...string) { w.rule(rule{held: true}, resources
 // Lag keeps back the latest n events of each watch. It is meant for caches that are ready: another one waits for the rest of its first
 // events.
 func (w *Watches) Lag(n int, resources ...string) { w.rule(rule{lag: n}, resources) }
+
+// Drop loses every event from now on. Watches stay open, and bookmarks come, so no cache asks for what was lost.
+func (w *Watches) Drop(resources ...string) { w.rule(rule{drop: true}, resources) }
+
+// Dropped is how many events of a resource were lost.
+func (w *Watches) Dropped(resource string) int {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.dropped[resource]
+}
 
 // Release delivers what was held back, and holds nothing back any more.
 func (w *Watches) Release(resources ...string) { w.rule(rule{}, resources) }

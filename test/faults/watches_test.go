@@ -139,3 +139,22 @@ func TestWatches_CutAndExpire_CacheWatchesAgain(t *testing.T) {
 	end("c", i.Watches().Expire)
 	g.Expect(i.lists.Load()).To(BeNumerically(">", before))
 }
+
+// A dropped event never comes, also not after the watch has continued. The next event of the object, or a list, heals the cache.
+func TestWatches_Drop_CacheIsStaleUntilNextEvent(t *testing.T) {
+	g := NewWithT(t)
+	i := newInformed(t, false)
+	i.Watches().Drop("configmaps")
+	i.change(t, "b")
+	g.Eventually(func() int { return i.Watches().Dropped("configmaps") }).Should(Equal(1))
+	i.Watches().Release()
+	g.Expect(i.cached(t)).To(Equal("a"))
+	i.change(t, "c")
+	g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
+	i.Watches().Drop("configmaps")
+	i.change(t, "d")
+	g.Eventually(func() int { return i.Watches().Dropped("configmaps") }).Should(Equal(2))
+	i.Watches().Release()
+	i.Watches().Expire()
+	g.Eventually(func() string { return i.cached(t) }).Should(Equal("d"))
+}

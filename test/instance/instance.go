@@ -108,6 +108,9 @@ func (i *Instance) start(binary string, cp *controlplane.ControlPlane, log io.Wr
 	return nil
 }
 
+// PID is the id of the process.
+func (i *Instance) PID() int { return i.cmd.Process.Pid }
+
 // Exited is closed when the process has ended.
 func (i *Instance) Exited() <-chan struct{} { return i.exited }
 
@@ -129,6 +132,19 @@ func (i *Instance) Kill() {
 	_ = i.cmd.Process.Kill()
 	<-i.exited
 	i.release()
+}
+
+// Freeze stops the process without ending it, as a machine without resources does. Its connections stay. Thaw lets it continue.
+func (i *Instance) Freeze() error {
+	if err := i.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return errors.Wrap(err, "failed to freeze the manager")
+	}
+	return procgroup.AwaitStopped(i.cmd.Process.Pid)
+}
+
+// Thaw lets a frozen process continue.
+func (i *Instance) Thaw() error {
+	return errors.Wrap(i.cmd.Process.Signal(syscall.SIGCONT), "failed to thaw the manager")
 }
 
 // Probe asks /healthz or /readyz.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/pkg/errors"
 )
@@ -101,4 +102,27 @@ func Alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, found := strings.Cut(string(stat), ") ")
 	return err != nil || !found || !strings.HasPrefix(after, "Z")
+}
+
+// AwaitStopped returns when every thread of a process has stopped, which takes a moment after the signal.
+func AwaitStopped(pid int) error {
+	for deadline := time.Now().Add(10 * time.Second); !stopped(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return errors.Errorf("process %d does not stop", pid)
+		}
+	}
+	return nil
+}
+
+// stopped asks the kernel for the state of each thread: the word after its name, which stands in brackets.
+func stopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, thread := range threads {
+		// A thread that has just ended does nothing, either.
+		stat, err := os.ReadFile(thread)
+		if _, state, found := strings.Cut(string(stat), ") "); err == nil && found && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
 }

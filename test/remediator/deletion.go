@@ -51,7 +51,7 @@ func (r *Remediator) deleteMachine(
 	}
 	annotations[machineDataAnnotation] = machine
 	request.SetAnnotations(annotations)
-	return true, errors.WithStack(r.Client.Update(ctx, request))
+	return true, r.update(ctx, request)
 }
 
 // permanent reports whether a Node does not come back under its name: a bare-metal server does, and an instance of a cloud does not.

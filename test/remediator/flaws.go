@@ -25,6 +25,10 @@ const (
 	KeepsFinalizer
 	// NeedsNode means that it removes its finalizer only while the Node exists.
 	NeedsNode
+	// DropsAnnotations means that it writes its request back without the annotations that it does not define.
+	DropsAnnotations
+	// DeletesRequest means that it deletes its request when it has remediated. Document 002 of medik8s allows that.
+	DeletesRequest
 )
 
 // in returns the traits with the flaw.
@@ -42,7 +46,7 @@ func (f Flaw) in(t *traits) *traits {
 		}
 	case IgnoresTimedOut:
 		flawed.ignoresTimedOut = true
-	case ActsTwice, KeepsFinalizer, NeedsNode:
+	case ActsTwice, KeepsFinalizer, NeedsNode, DropsAnnotations, DeletesRequest:
 	}
 	return &flawed
 }

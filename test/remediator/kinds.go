@@ -1,10 +1,11 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remediator plays remediators that follow the real contracts: Metal3's finds a Machine by the owner of its request and reports its
-// progress by a phase, and those of medik8s find a Node and report conditions. They own finalizers, hang where the real ones hang, and do
-// one step at a time, when the test calls Act. It does not play what happens on a Node. Start at Remediator; traits has what differs
-// between those of medik8s. Package conform verifies other remediators.
+// Package remediator plays remediators that do what the real ones do, also where that is unkind: those of infrastructure providers find a
+// Machine by the owner of the request and report a phase, and those of medik8s find a Node and report conditions. They own finalizers, hang
+// where the real ones hang, and do one step at a time, when the test calls Act. By its Outcome, a test decides whether the timeouts of a
+// remediator are over. It does not play what happens on a Node. Start at Remediator; traits has what differs between those of medik8s.
+// Package conform verifies other remediators.
 package remediator
 
 import (
@@ -36,10 +37,21 @@ var (
 	SelfNode        = NewKind("self-node-remediation.medik8s.io", "v1alpha1", "SelfNodeRemediation")
 	MachineDeletion = NewKind("machine-deletion-remediation.medik8s.io", "v1alpha1", "MachineDeletionRemediation")
 	StorageBased    = NewKind("storage-based-remediation.medik8s.io", "v1alpha1", "StorageBasedRemediation")
+	CustomizedUser  = NewKind("customized-user-remediation.medik8s.io", "v1alpha1", "CustomizedUserRemediation")
+	HCloud          = NewKind("infrastructure.cluster.x-k8s.io", "v1beta1", "HCloudRemediation")
+	HetznerServer   = NewKind("infrastructure.cluster.x-k8s.io", "v1beta1", "HetznerBareMetalRemediation")
 )
 
+// Example is a remediator that keeps all points of the contract, in the cluster of the check: no real one does.
+var Example = NewKind("remediation.example.com", "v1", "RebootRemediation")
+
 // Kinds are all of them.
-func Kinds() []Kind { return []Kind{Metal3, FenceAgents, SelfNode, MachineDeletion, StorageBased} }
+func Kinds() []Kind { return append(Medik8s(), Metal3, HCloud, HetznerServer, Example) }
+
+// Medik8s are the kinds of medik8s.
+func Medik8s() []Kind {
+	return []Kind{FenceAgents, SelfNode, MachineDeletion, StorageBased, CustomizedUser}
+}
 
 // NewKind is a kind with the plural that such a kind usually has.
 func NewKind(group, version, kind string) Kind {

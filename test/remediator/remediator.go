@@ -5,25 +5,29 @@ package remediator
 
 import (
 	"context"
+	"maps"
+	"strings"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
 // Outcome is how a remediator's work goes.
 type Outcome uint8
 
 const (
-	// Succeeds means that it remediates, and reports success.
+	// Succeeds means that it remediates, and reports success if it ever does.
 	Succeeds Outcome = iota
-	// Fails means that it reports a failure.
+	// Fails means that it reports a failure. Metal3 reboots until its last timeout is over.
 	Fails
-	// Hangs means that it takes the request on, and does not get any further.
+	// Hangs means that it takes the request on, and does not get any further. The host of Metal3 does not power off.
 	Hangs
-	// Silent means that it does not even take the request on.
+	// Silent means that it does not even take the request on, as when it has crashed.
 	Silent
 )
 
@@ -38,6 +42,10 @@ type Remediator struct {
 	Worked func(ctx context.Context, node string) error
 	// Flaw is what it does wrong.
 	Flaw Flaw
+	// NodeDeletion: Metal3 deletes a Node and restores it, as in a management cluster older than Kubernetes 1.28. By default it taints Nodes.
+	NodeDeletion bool
+	// Memory is what it remembers besides its requests; nil for what only this one remembers.
+	Memory *Memory
 	// Stuck are the requests that it retries for ever, by name, and why. Act sets it.
 	Stuck map[string]string
 }
@@ -88,10 +96,26 @@ func (r *Remediator) step(ctx context.Context, request *unstructured.Unstructure
 	if outcome == Silent {
 		return false, nil
 	}
+	switch r.Kind {
+	case Metal3:
+		return r.metal3(ctx, request, outcome)
+	case HCloud, HetznerServer:
+		return r.hetzner(ctx, request, outcome)
+	}
 	if t := medik8sTraits[r.Kind.GroupKind()]; t != nil {
 		return r.medik8s(ctx, request, outcome, t)
 	}
-	return r.metal3(ctx, request, outcome)
+	return false, errors.Errorf("nothing plays the remediator of %s", r.Kind.Kind)
+}
+
+// update writes a request back.
+func (r *Remediator) update(ctx context.Context, request *unstructured.Unstructured) error {
+	if r.Flaw == DropsAnnotations {
+		annotations := request.GetAnnotations()
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, remedyv1.Prefix) })
+		request.SetAnnotations(annotations)
+	}
+	return errors.WithStack(r.Client.Update(ctx, request))
 }
 
 func (r *Remediator) say(ctx context.Context, request *unstructured.Unstructured, value any, field string) error {
@@ -105,7 +129,7 @@ func (r *Remediator) release(ctx context.Context, request *unstructured.Unstruct
 	if !controllerutil.RemoveFinalizer(request, finalizer) {
 		return false, nil
 	}
-	return true, errors.WithStack(client.IgnoreNotFound(r.Client.Update(ctx, request)))
+	return true, client.IgnoreNotFound(errors.Cause(r.update(ctx, request)))
 }
 
 func (r *Remediator) work(ctx context.Context, node string) error {

@@ -5,7 +5,6 @@ package remediator
 
 import (
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,9 +34,4 @@ func byOwner(request *unstructured.Unstructured) (string, error) {
 		return "", stuck("failed to get Machine %s of machine.openshift.io: not found", owners[machine].Name)
 	}
 	return NodeOf(request), nil
-}
-
-func ownedByMachine(owner metav1.OwnerReference) bool {
-	group, _, _ := strings.Cut(owner.APIVersion, "/")
-	return group == "cluster.x-k8s.io" && owner.Kind == "Machine"
 }

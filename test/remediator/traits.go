@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The finalizers of the remediators of medik8s. MachineDeletion has none.
+// The finalizers of remediators that report conditions. MachineDeletion and CustomizedUser have none.
 const (
 	FenceAgentsFinalizer  = "fence-agents-remediation.medik8s.io/far-finalizer"
+	ExampleFinalizer      = "remediation.example.com/reboot"
 	SelfNodeFinalizer     = "self-node-remediation.medik8s.io/snr-finalizer"
 	StorageBasedFinalizer = "medik8s.io/sbr-remediation-finalizer"
 )
 
-// traits are what differs between the remediators of medik8s.
+// traits are what differs between the remediators of medik8s, and of the example.
 type traits struct {
 	// finalizer is empty if it has none.
 	finalizer string
@@ -28,6 +29,14 @@ type traits struct {
 	ignoresTimedOut bool
 	// excludes: it does not start while the Node has the label for the exclusion from remediation.
 	excludes bool
+	// missingFirst: it looks for the Node before anything else. A missing one fails the request, and a running agent goes on.
+	missingFirst bool
+	// outOfService: it sets this taint when it has succeeded, until the deletion of the request.
+	outOfService bool
+	// lastError is what it reports while it hangs, or does not find its target; empty if it does not report that.
+	lastError string
+	// runsScript: it runs a script in each reconcile, and reports nothing.
+	runsScript bool
 	// taint is on the Node from the start to the deletion of the request; cordons is spec.unschedulable for that time.
 	taint   string
 	cordons bool
@@ -89,8 +98,20 @@ const (
 )
 
 var medik8sTraits = map[schema.GroupKind]*traits{
+	Example.GroupKind(): {
+		finalizer: ExampleFinalizer, target: byAnnotation, taint: "remediation.example.com/reboot",
+		reports: map[progress]report{
+			started:      both("Started", yes, unknown),
+			succeeded:    both("Rebooted", no, yes),
+			failed:       both("RebootFailed", no, no),
+			stopped:      both("Stopped", no, no),
+			nodeNotFound: both("NodeNotFound", no, no),
+		},
+	},
+	CustomizedUser.GroupKind(): {target: byName, runsScript: true},
 	FenceAgents.GroupKind(): {
 		finalizer: FenceAgentsFinalizer, target: byAnnotation, taint: "remediation.medik8s.io/fence-agents-remediation",
+		missingFirst: true, outOfService: true,
 		reports: map[progress]report{
 			started:      both("RemediationStarted", yes, unknown).withAgent(unknown),
 			succeeded:    both("RemediationFinishedSuccessfully", no, yes).withAgent(yes),
@@ -101,6 +122,7 @@ var medik8sTraits = map[schema.GroupKind]*traits{
 	},
 	SelfNode.GroupKind(): {
 		finalizer: SelfNodeFinalizer, target: byOwner, taint: "remediation.medik8s.io/self-node-remediation", excludes: true,
+		outOfService: true, lastError: "Node is not capable to reboot itself",
 		reports: map[progress]report{
 			started:   both("RemediationStarted", yes, unknown),
 			succeeded: both("RemediationFinishedSuccessfully", no, yes),

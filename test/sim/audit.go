@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -115,13 +116,25 @@ func (c *Check) stepOf(id remediation.StepID) (remediation.Step, bool) {
 // overdue reports whether a step has timed out by then. A pause extends it.
 func overdue(c *Check, request *remediation.Request, thawed, now time.Time) bool {
 	step, found := c.stepOf(request.Step)
+	return found && step.Timeout > 0 && !now.Before(began(c, request, thawed).Add(step.Timeout))
+}
+
+// mayRestore reports whether a remediator that has deleted the Node has time to restore it: until the end of its step, or an hour. No
+// remediator restores a Machine.
+func mayRestore(c *Check, request *remediation.Request, now time.Time) bool {
+	step, found := c.stepOf(request.Step)
+	return found && c.ForNodes && now.Before(began(c, request, time.Time{}).Add(cmp.Or(step.Timeout, time.Hour)))
+}
+
+// began is since when the time of a request counts: since its start, or the last pause.
+func began(c *Check, request *remediation.Request, thawed time.Time) time.Time {
 	began := request.Started
 	for _, t := range []time.Time{c.ThawedAt, thawed} {
 		if t.After(began) {
 			began = t
 		}
 	}
-	return found && step.Timeout > 0 && !now.Before(began.Add(step.Timeout))
+	return began
 }
 
 // auditGivingUp: a step is given up when it has failed or taken too long, and neither before nor when all is well.
@@ -204,15 +217,7 @@ func (w *World) mayCancel(c *Check, target string, s *State) bool {
 	if len(c.PauseRequests) > 0 || w.stormy(c.Name) || m == nil {
 		return true
 	}
-	// It is not the turn of its owner: some step that comes before was not tried, or there is no such step.
-	next, found := remediation.Step{}, false
-	for _, step := range c.Policy.Steps {
-		untried := m.History.Tried == remediation.StepID{} || after(step.ID, m.History.Tried)
-		if untried && (!found || step.ID.Order < next.ID.Order) {
-			next, found = step, true
-		}
-	}
-	return !found || !next.Owner
+	return !w.ownerNext(s, c, m)
 }
 
 // auditOrphan: what is left of a check goes, unless its remediator deletes the Node and has not finished.
@@ -224,5 +229,5 @@ func (r *run) auditOrphan(orphan *remediation.Orphan, d *remediation.Decision) {
 	over := request.Succeeded || request.Failed || request.TimedOut || !request.DeletingSince.IsZero()
 	_, named := r.check.stepOf(request.Step)
 	must := r.check.Deleting || r.check.Policy.Observe || r.view.Missing || !named
-	w.must(over || must || overdue(r.check, request, time.Time{}, w.Now), "who deletes the Node may finish", "%s withdraws that of %s", r.name, orphan.Name)
+	w.must(over || must || !mayRestore(r.check, request, w.Now), "who deletes the Node may finish", "%s withdraws that of %s", r.name, orphan.Name)
 }

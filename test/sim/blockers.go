@@ -137,7 +137,9 @@ func noPlace(x *start) bool {
 // taken: another check or remediator works on the target already, as a Machine or as a Node.
 func taken(x *start) bool {
 	for _, r := range x.w.API.Requests {
-		if r.Check != stranger && (x.m != nil && (r.TargetUID == x.m.UID || r.Target == x.m.Node) || x.n != nil && r.TargetUID == x.n.UID) {
+		// An owner does not wait for the remediator before it.
+		waits := x.request || r.Check != x.c.Name || !kept(&r.Request, x.w.Now)
+		if waits && r.Check != stranger && (x.m != nil && (r.TargetUID == x.m.UID || r.Target == x.m.Node) || x.n != nil && r.TargetUID == x.n.UID) {
 			return true
 		}
 	}
@@ -159,7 +161,8 @@ func busy(x *start) bool {
 	}
 	// The label of a request names a Node that does not exist any more.
 	for _, r := range x.w.API.Requests {
-		if r.ControlPlane && r.Target != x.target && (x.m == nil || r.TargetUID != x.m.UID && r.Target != x.m.Node) && (x.n == nil || r.TargetUID != x.n.UID) {
+		over := kept(&r.Request, x.w.Now) && !x.w.API.exists(r.TargetUID)
+		if r.ControlPlane && !over && r.Target != x.target && (x.m == nil || r.TargetUID != x.m.UID && r.Target != x.m.Node) && (x.n == nil || r.TargetUID != x.n.UID) {
 			return true
 		}
 	}

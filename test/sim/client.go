@@ -14,7 +14,7 @@ import (
 
 // ControlPlane implements pipeline.Client.
 func (r *run) ControlPlane(context.Context) remediation.ControlPlane {
-	return controlPlane(r.view, r.name, "", r.conn)
+	return controlPlane(r.view, r.name, "", r.conn, r.w.Now)
 }
 
 // Obstacle implements pipeline.Client.
@@ -66,6 +66,9 @@ func (r *run) Preflight(_ context.Context, targets []int, all bool) (*pipeline.P
 	r.order.preflight(w, targets, began)
 	conn := w.Conn
 	conn.Up = conn.Up && w.Reachable
+	if conn.AtPreflight != nil {
+		conn.Observation = *conn.AtPreflight
+	}
 	fresh := r.readAgain(now, conn, targets, all)
 	read := &pipeline.Preflight{Facts: fresh.facts, Checks: make([]remediation.PreflightCheck, len(targets))}
 	for n, i := range targets {
@@ -86,7 +89,7 @@ func (r *run) preflightCheck(fresh *fresh, now *Check, conn Connection, i int) r
 		// Nothing is started without the finalizer, which keeps the check until everything is cleaned up.
 		Changed: now.Generation != r.check.Generation || now.Deleting != r.check.Deleting || now.Finalizer != r.own.Finalizer ||
 			now.Storm != r.own.Storm || fresh.facts.Situation.Check.Cluster != r.facts.Situation.Check.Cluster,
-		ControlPlane: controlPlane(r.w.API, r.name, name, conn),
+		ControlPlane: controlPlane(r.w.API, r.name, name, conn, r.w.Now),
 	}
 }
 

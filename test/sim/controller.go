@@ -121,6 +121,7 @@ func (r *run) reconcile() {
 	r.own = *c
 	r.facts = &pipeline.Facts{Check: r.name, Finalizer: c.Finalizer, Health: c.Health, Policy: c.Policy}
 	r.facts.Snapshot, r.facts.Situation = Facts(r.view, c, r.conn, w.Now)
+	r.remember(&r.facts.Situation)
 	r.pass.Check, r.pass.Snapshot, r.pass.Situation = r.name, r.facts.Snapshot, r.facts.Situation
 	r.wakeUp, r.err = pipeline.RunOneByOne(context.Background(), r.facts, r, stopwatch{r, w.Now}, w.Now)
 }

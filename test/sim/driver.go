@@ -17,6 +17,9 @@ import (
 // Step does one thing: mostly something happens, or a check looks. A check looks when its cache has shown something new, and when it wanted
 // to be woken up, and at no other time.
 func (w *World) Step() {
+	if w.deletions != nil && w.rarely(3) {
+		w.deleteRequests()
+	}
 	switch k := w.draw.IntN(200); {
 	case k < 70:
 		w.event()
@@ -34,6 +37,7 @@ func (w *World) Step() {
 
 // deliver brings the cache up to date. Watches notify if something is new.
 func (w *World) deliver() {
+	w.deliveredAt = w.Now
 	if w.changes == w.delivered && w.Cache != nil {
 		return
 	}
@@ -52,6 +56,9 @@ func (w *World) deliver() {
 // restart is a new leader: it remembers nothing, and looks at everything once its caches are filled.
 func (w *World) restart() {
 	w.records.restart()
+	w.memories = nil
+	clear(w.known)
+	w.dropDeletions(func(trying) bool { return true })
 	clear(w.wakes)
 	clear(w.last)
 	for _, m := range w.API.Machines {
@@ -81,7 +88,7 @@ func (w *World) passTime(lasting time.Duration) {
 			w.someReconcile()
 		}
 	}
-	if until.Sub(w.Now) >= time.Minute {
+	if until.Sub(w.deliveredAt) >= time.Minute {
 		w.deliver()
 	}
 }
@@ -205,6 +212,7 @@ func (w *World) conclude(r *run) {
 	w.moment()
 	if r.check != nil {
 		w.noteHealth(r, true)
+		r.forgetDeletions()
 		w.reached(&r.pass)
 		w.countPremises(r)
 	}

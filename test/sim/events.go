@@ -142,9 +142,11 @@ func (w *World) remediators() {
 			}
 			continue
 		}
-		switch k := w.draw.IntN(12); {
-		case r.TimedOut:
-		case r.Check == stranger:
+		k := w.draw.IntN(12)
+		if r.Acted = r.Acted || k < 6; r.TimedOut || r.Check == stranger {
+			continue
+		}
+		switch {
 		case k < 2 && !r.Succeeded:
 			r.Failed = true
 		case k < 4 && !r.Failed:
@@ -165,7 +167,7 @@ func (w *World) letsGo(r *Request) bool {
 	if r.TimedOut || r.Succeeded || w.API.Checks[r.Check] == nil {
 		return true
 	}
-	return w.exists(r.TargetUID)
+	return w.API.exists(r.TargetUID)
 }
 
 // deleteNodeOf: some remediators delete the Node on their way.
@@ -176,20 +178,6 @@ func (w *World) deleteNodeOf(r *Request) {
 			return
 		}
 	}
-}
-
-func (w *World) exists(uid int) bool {
-	for _, m := range w.API.Machines {
-		if m.UID == uid {
-			return true
-		}
-	}
-	for _, n := range w.API.Nodes {
-		if n.UID == uid {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *World) heal(r *Request) {

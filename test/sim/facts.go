@@ -19,6 +19,9 @@ import (
 type Connection struct {
 	Up                bool
 	ReconnectingUntil time.Time
+	// Observation is that of the management cluster, and AtPreflight what a preflight check finds instead. Only stories set them.
+	remediation.Observation
+	AtPreflight *remediation.Observation
 	// Breaking: it was lost in the midst of a look, after the Nodes had been read.
 	Breaking bool
 }
@@ -40,10 +43,10 @@ func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot,
 	situation := remediation.Situation{
 		Check: remediation.Check{
 			Paused: s.Paused || c.Paused, Deleting: c.Deleting, Unreachable: !s.NoControlPlane && (!conn.Up || conn.Breaking), Reconnecting: now.Before(conn.ReconnectingUntil), ReconnectingUntil: conn.ReconnectingUntil,
-			Uninitialized: s.NoControlPlane,
-			Storm:         c.Storm, PauseRequests: c.PauseRequests, UnpausedAt: c.ThawedAt,
+			Uninitialized: s.NoControlPlane, Observation: conn.Observation,
+			Storm: c.Storm, PauseRequests: c.PauseRequests, UnpausedAt: c.ThawedAt,
 		},
-		Replacing: c.Replacing, ControlPlane: controlPlane(s, c.Name, "", conn),
+		Replacing: c.Replacing, ControlPlane: controlPlane(s, c.Name, "", conn, now),
 	}
 	switch {
 	case s.Missing:
@@ -131,6 +134,9 @@ func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *h
 	}
 }
 
+// reasons are those of a condition Ready. The kubelet reports that it is False, and the node controller that it is Unknown.
+var reasons = map[string]string{"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}
+
 func nodeFacts(s *State, name string, conn Connection) health.NodeFacts {
 	n := s.Nodes[name]
 	switch {
@@ -146,7 +152,9 @@ func nodeFacts(s *State, name string, conn Connection) health.NodeFacts {
 	}
 	return health.NodeFacts{
 		State: health.Present, Name: name, CreatedAt: n.Created, ProviderID: n.ProviderID,
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionStatus(n.Ready), LastTransitionTime: metav1.NewTime(n.Since)}},
+		Conditions: []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionStatus(n.Ready), Reason: reasons[n.Ready], LastTransitionTime: metav1.NewTime(n.Since),
+		}},
 	}
 }
 
@@ -252,7 +260,7 @@ func (s *State) worksOn(c *Check, node string) bool {
 }
 
 // controlPlane is the control plane as a check sees it: what others than it, or than one of its targets, are busy with.
-func controlPlane(s *State, check, except string, conn Connection) remediation.ControlPlane {
+func controlPlane(s *State, check, except string, conn Connection, now time.Time) remediation.ControlPlane {
 	var c remediation.ControlPlane
 	for _, key := range sorted(s.Requests) {
 		r := s.Requests[key]
@@ -267,7 +275,7 @@ func controlPlane(s *State, check, except string, conn Connection) remediation.C
 			}
 		}
 		// The label of a request names a Node that does not exist any more.
-		if !found && r.ControlPlane {
+		if over := kept(&r.Request, now) && !s.exists(r.TargetUID); !found && r.ControlPlane && !over {
 			c.Busy = append(c.Busy, r.Target)
 		}
 	}

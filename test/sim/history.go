@@ -130,6 +130,7 @@ func (w *World) noteMade(check string, body int) {
 			delete(w.log.tries, key)
 		}
 	}
+	w.dropDeletions(func(key trying) bool { return key.body == body && key.check != check })
 }
 
 // observe looks at everything that has changed by itself: who is well has nothing that would have to be remembered.
@@ -139,6 +140,14 @@ func (w *World) observe() {
 	if h == nil {
 		return
 	}
+	w.dropDeletions(func(key trying) bool {
+		c := w.API.Checks[key.check]
+		if c == nil {
+			return true
+		}
+		name, found := w.API.named(c, key.body)
+		return !found || w.forgets(w.API, c, name, Connection{Up: true})
+	})
 	for key, t := range h.tries {
 		c := w.API.Checks[key.check]
 		if c == nil {
@@ -217,10 +226,13 @@ func (w *World) edited(c *Check) {
 	if w.log == nil {
 		return
 	}
+	w.dropDeletions(func(key trying) bool { return key.check == c.Name })
 	for key, t := range w.log.tries {
 		if key.check == c.Name {
 			// An attempt of which nothing more is to come is over: that is a failure, too.
 			w.log.vague[key.body] = true
+			// One that is under way may continue.
+			t.wished = t.wished && len(t.steps) == 0
 			t.steps, t.wait = nil, min(t.wait, c.Policy.Backoff.Limit)
 		}
 	}

@@ -191,17 +191,23 @@ func (w *World) count(s *State, conn Connection, c *Check) limited {
 	if c.Policy.Counting == remediation.CountNotHealthy || limits.MinHealthy != nil && limits.Range == nil {
 		l.sick = l.expected - fit
 	}
-	switch {
-	case limits.Range != nil:
-		l.least, l.most = limits.Range.Min, limits.Range.Max
-	case limits.MinHealthy != nil:
-		l.most = l.expected - share(limits.MinHealthy, l.expected, 99)
-	case limits.MaxUnhealthy != nil:
-		l.most = share(limits.MaxUnhealthy, l.expected, 0)
-	default:
-		l.most = share(&limits.Default, l.expected, 0)
+	if l.most = mostOf(limits, l.expected); limits.Range != nil {
+		l.least = limits.Range.Min
 	}
 	return l
+}
+
+// mostOf is how many of some targets can be unhealthy.
+func mostOf(limits *remediation.Limits, targets int) int {
+	switch {
+	case limits.Range != nil:
+		return limits.Range.Max
+	case limits.MinHealthy != nil:
+		return targets - share(limits.MinHealthy, targets, 99)
+	case limits.MaxUnhealthy != nil:
+		return share(limits.MaxUnhealthy, targets, 0)
+	}
+	return share(&limits.Default, targets, 0)
 }
 
 // share is a number, or a percentage of another: rounded down, or up with 99 hundredths more.

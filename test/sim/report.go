@@ -187,7 +187,7 @@ func (r *run) writeStatus(e *explain.Evaluation, memory *report.Memory) (written
 	truth := w.trueStatus(r.view, r.conn, r.check, r.started)
 	truth.storm, truth.stormKnown = r.storm, r.noted
 	truth.audit(&status, before.UnhealthyTargets)
-	observed := metrics.ObservationOf(e, status.Conditions)
+	observed := metrics.ObservationOf(e, &status)
 	truth.auditGauges(&observed, &status)
 	fails := !w.calm && w.log != nil && w.moments%16 == 0
 	if fails && w.moments%32 == 0 {

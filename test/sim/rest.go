@@ -141,6 +141,9 @@ func (w *World) nextDue() time.Time {
 			}
 		}
 		for _, r := range w.API.Requests {
+			if !r.DeletingSince.IsZero() {
+				add(r.DeletingSince.Add(keptTime))
+			}
 			if step, found := c.stepOf(r.Step); found && r.Check == name {
 				add(r.Started.Add(step.Timeout))
 				add(c.ThawedAt.Add(step.Timeout))
@@ -209,7 +212,7 @@ func (w *World) auditCheckAtRest(c *Check) {
 	for _, r := range w.API.Requests {
 		if r.Check == c.Name {
 			requests++
-			spares = spares || r.ControlPlane
+			spares = spares || r.ControlPlane && !w.isOver(w.API, w.live(), c, r)
 		}
 	}
 	paused := false
@@ -240,7 +243,7 @@ func (w *World) auditLeftRequest(key string, r *Request) {
 	}
 	_, named := c.stepOf(r.Step)
 	if gone && r.NodeDeletionExpected && named && !r.Succeeded && !r.Failed && !r.TimedOut && r.DeletingSince.IsZero() &&
-		!c.Deleting && !c.Policy.Observe && !w.API.Missing && !overdue(c, &r.Request, time.Time{}, w.Now) {
+		!c.Deleting && !c.Policy.Observe && !w.API.Missing && mayRestore(c, &r.Request, w.Now) {
 		w.premise("who deletes the Node may finish")
 		return
 	}

@@ -52,7 +52,7 @@ func (w *World) auditTargetAtRest(c *Check, last *Pass, i int) {
 		x.well()
 	}
 	if x.m != nil && x.m.Owner == Waiting && x.m.Unhealthy && x.m.Author == c.Name && x.judged.health != well && !c.ForNodes {
-		w.must(x.request != nil || !w.mayCancel(c, t.Name, w.API), "an owner remediation without an actor is canceled", "that of %s", t.Name)
+		w.must(x.request != nil && !x.kept() || !w.mayCancel(c, t.Name, w.API), "an owner remediation without an actor is canceled", "that of %s", t.Name)
 	}
 	if x.request == nil && x.n != nil && w.Conn.Up && (c.ForNodes || x.m != nil) && c.Policy.CreatesRequests() {
 		w.must(!x.n.Confirmed, "a confirmation is used up", "that of %s", x.n.Name)
@@ -64,12 +64,20 @@ func (x *resting) unwanted() {
 	w := x.w
 	if x.request != nil {
 		w.must(!x.request.DeletingSince.IsZero(), "what is not wanted goes", "the request of %s for %s", x.c.Name, x.target)
-		return
+		if asked := x.m != nil && x.m.Owner != "" && x.m.MarkedSince.Equal(x.m.AskedOwnerAt); !x.kept() || !asked {
+			return
+		}
 	}
 	if x.m != nil && !x.c.ForNodes {
 		w.must(x.m.Author != x.c.Name, "what is not wanted goes", "the marks of %s on %s", x.c.Name, x.target)
 	}
 }
+
+// kept: a remediator keeps its request.
+func (x *resting) kept() bool { return x.request != nil && kept(&x.request.Request, x.w.Now) }
+
+// ownersTurn: its owner is to remediate it now, although it may have a request.
+func (x *resting) ownersTurn() bool { return x.w.ownersTurn(x.w.API, x.c, x.target, x.judged.health) }
 
 // lease: as long as a check works on a Node it holds its Lease, and not a moment longer.
 func (x *resting) lease() {
@@ -78,6 +86,19 @@ func (x *resting) lease() {
 	}
 	if x.request == nil {
 		x.w.must(x.n.Holder != x.c.Name, "I3 who has finished gives the Lease back", "%s on %s", x.c.Name, x.target)
+		return
+	}
+	step, _ := x.c.stepOf(x.request.Step)
+	if step.Timeout == 0 {
+		step.Timeout = 24 * time.Hour
+	}
+	ends := began(x.c, &x.request.Request, x.t.UnpausedAt).Add(step.Timeout + time.Minute)
+	if x.c.Policy.RecoveryConfirmed && x.judged.health == well && x.request.DeletingSince.IsZero() {
+		// No other component works on the Node until a person has confirmed its recovery.
+		ends = x.request.HealthySince.Add(24 * time.Hour)
+	}
+	if !x.w.Now.Before(ends) {
+		x.w.must(x.n.Holder != x.c.Name, "I3 who has finished gives the Lease back", "%s on %s after the step", x.c.Name, x.target)
 		return
 	}
 	if !x.w.log.foreign[x.target] {
@@ -91,7 +112,7 @@ func (x *resting) ill() {
 	if x.d.Block.Reason != "" {
 		w.must(x.isTrue(x.d.Block.Reason), "I6 every reason is true", "%s holds %s: %s", x.c.Name, x.target, x.d.Block.Reason)
 	} else {
-		w.must(request != nil || x.m != nil && x.m.Owner != "", "I6 no target is forgotten", "%s has forgotten %s: %+v", x.c.Name, x.target, x.last.verdict(x.target))
+		w.must(request != nil && (!x.kept() || !x.ownersTurn()) || x.m != nil && x.m.Owner != "", "I6 no target is forgotten", "%s has forgotten %s: %+v", x.c.Name, x.target, x.last.verdict(x.target))
 	}
 	if request == nil || x.judged.asked && request.Succeeded {
 		return
@@ -136,7 +157,7 @@ func (x *resting) isTrue(reason remediation.Reason) bool {
 	w := x.w
 	switch reason { //nolint:exhaustive // the others are what the blockers are about
 	case remediation.PreviousStepNotReleased:
-		return x.request != nil && !x.request.DeletingSince.IsZero() && !w.Now.Before(x.request.DeletingSince.Add(5*time.Minute))
+		return x.kept() && !x.ownersTurn()
 	case remediation.NoRemediatingOwner:
 		return x.m != nil && x.m.Orphan
 	case remediation.OwnerNotActing:

@@ -68,6 +68,24 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 	}
 }
 
+// Other clients delete requests, again and again. Each target gets the next request of a step only after a backoff.
+func TestRequests_DeletedByOthers_AreNotRepeatedAtOnce(t *testing.T) {
+	const premise = "requests are not repeated at once"
+	again := 0
+	for seed := range max(50, number(t, "SIM_STEPS", 100_000)/perHistory/20) {
+		w := New(uint64(seed))
+		w.DeleteRequests()
+		for w.Steps < perHistory && len(w.Violations) == 0 {
+			w.Step()
+		}
+		reportViolation(t, w, seed)
+		again += w.Premises[premise]
+	}
+	if again == 0 {
+		t.Error("no request was created again")
+	}
+}
+
 // invariants are all that a history is held against.
 func invariants() []string {
 	all := make([]string, 0, len(always)+len(blockers))
@@ -89,7 +107,7 @@ var always = []string{
 	"an owner remediation without an actor is canceled", "every mark has an author", "who leaves something cleans up", "a control-plane lease is released",
 	"what is not wanted goes", "an orphaned request is deleted", "a step that is not named goes", "a remediator without a target is stopped", "who deletes the Node may finish",
 	"an act follows its preflight check", "a pause is read before every act", "health is reported before an act", "what ends comes before what starts",
-	"a Lease is kept from step to step", "a check that is deleted goes", "nothing is left over", "records are true", "records of owners are true", "events are true", "the status is true", "metrics are true",
+	"a Lease is kept from step to step", "a check that is deleted goes", "nothing is left over", "records are true", "records of owners are true", "events are true", "no request counts as deleted by others", "the status is true", "metrics are true",
 }
 
 func reportViolation(t *testing.T, w *World, seed int) {

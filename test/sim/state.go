@@ -148,6 +148,21 @@ func sorted[T any](m map[string]*T) []string {
 	return names
 }
 
+// exists reports whether there is a Machine or a Node with that UID.
+func (s *State) exists(uid int) bool {
+	for _, m := range s.Machines {
+		if m.UID == uid {
+			return true
+		}
+	}
+	for _, n := range s.Nodes {
+		if n.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
 // machineOf is the Machine of a Node.
 func (s *State) machineOf(node string) *Machine {
 	for _, m := range s.Machines {

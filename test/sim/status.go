@@ -5,6 +5,7 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +46,9 @@ func (w *World) trueStatus(view *State, conn Connection, c *Check, started func(
 		covered := coveredBy(view, c, m, n, w.Now) != ""
 		byOwner := !c.ForNodes && m.Owner != "" && m.Owner != Refused && m.Unhealthy && !m.Orphan && x.health[name] != well && !covered
 		x.overlaps = x.overlaps || covered
-		x.remediated[name] = byOwner || requestFor(view, c, uid) != nil || started(name)
+		request := requestFor(view, c, uid)
+		over := kept(request, w.Now) && recorded.ownersTurn(view, c, name, x.health[name])
+		x.remediated[name] = byOwner || request != nil && !over || started(name)
 	}
 	for name, m := range view.Machines {
 		if !c.ForNodes && c.selects(m.ControlPlane, name) {
@@ -111,7 +114,7 @@ func (x *trueStatus) audit(status *remedyv1.CheckStatus, before []remedyv1.Unhea
 		x.must(!listed[t.Name], statusIsTrue, "%s lists %s twice", x.c.Name, t.Name)
 		listed[t.Name] = true
 		x.listed(t, before)
-		if x.health[t.Name] == ill && t.Decision != remedyv1.Remediating {
+		if t.Decision == remedyv1.Blocked || t.Decision == remedyv1.Observed {
 			if blocked++; x.remediated[t.Name] {
 				waiting++
 			}
@@ -147,13 +150,14 @@ func (x *trueStatus) listed(t *remedyv1.UnhealthyTarget, before []remedyv1.Unhea
 		x.must(x.remediated[t.Name], statusIsTrue, "%s reports that %s is being remediated", x.c.Name, t.Name)
 		x.must(t.BlockedReason == "", statusIsTrue, "%s reports that %s is being remediated, and %s", x.c.Name, t.Name, t.BlockedReason)
 	case remedyv1.Blocked:
-		x.must(t.BlockedReason != "" || kept, statusIsTrue, "%s reports no reason for %s", x.c.Name, t.Name)
+		x.must(t.BlockedReason != "", statusIsTrue, "%s reports no reason for %s", x.c.Name, t.Name)
 	case remedyv1.Observed:
 		x.must(x.c.Policy.Observe, statusIsTrue, "%s observes %s", x.c.Name, t.Name)
 	case remedyv1.Pending:
 		x.must(health == soon, statusIsTrue, "%s reports that %s is pending", x.c.Name, t.Name)
 	}
-	x.must(t.NextCheckTime == nil || t.NextCheckTime.After(x.w.Now), statusIsTrue, "%s checks %s next at %v", x.c.Name, t.Name, t.NextCheckTime)
+	// A status has whole seconds.
+	x.must(t.NextCheckTime == nil || t.NextCheckTime.Add(time.Second).After(x.w.Now), statusIsTrue, "%s checks %s next at %v", x.c.Name, t.Name, t.NextCheckTime)
 	x.must(t.SinceTime == nil || !t.SinceTime.After(x.w.Now), statusIsTrue, "%s reports %s since %v", x.c.Name, t.Name, t.SinceTime)
 }
 
@@ -165,7 +169,7 @@ func (x *trueStatus) conditions(status *remedyv1.CheckStatus) {
 	}
 	over := x.limits.sick < x.limits.least || x.limits.sick > x.limits.most || x.limits.most <= 0 && x.limits.expected > 0
 	intended := c.Deleting || c.Policy.Observe || view.Deleting || len(c.PauseRequests) > 0
-	allowed := yes(!intended && !view.Missing && !x.unreachable() && !over && !x.storm)
+	allowed := yes(!intended && !view.Missing && !x.unreachable() && !x.reconnecting() && !over && !x.storm)
 	reachable := yes(!view.Missing && !x.unreachable())
 	if !view.Missing && view.NoControlPlane || reachable == metav1.ConditionTrue && x.reconnecting() {
 		reachable = metav1.ConditionUnknown
@@ -180,10 +184,12 @@ func (x *trueStatus) conditions(status *remedyv1.CheckStatus) {
 	stuck := slices.ContainsFunc(status.UnhealthyTargets, func(t remedyv1.UnhealthyTarget) bool {
 		return slices.Contains(waitsForAdmin, remediation.Reason(t.BlockedReason))
 	})
-	stuck = stuck || x.keptByFinalizers()
+	stuck = stuck || x.keptByFinalizers() || x.withoutRemediator()
 	tooFew := x.limits.sick < x.limits.least && x.limits.most > 0
+	// The limit is 0 only because targets are paused or skipped, and all others are healthy.
+	paused := x.limits.most == 0 && x.limits.sick == 0 && x.limits.least == 0 && mostOf(&c.Policy.Limits, x.limits.expected+x.all(skipped)) > 0
 	if !c.Deleting {
-		ready := reachable == metav1.ConditionTrue && !x.overlaps && !stuck && (allowed == metav1.ConditionTrue || intended || tooFew || x.storm && !over)
+		ready := reachable == metav1.ConditionTrue && !x.overlaps && !stuck && (allowed == metav1.ConditionTrue || intended || tooFew || paused || x.storm && !over)
 		found := meta.FindStatusCondition(status.Conditions, remedyv1.ReadyCondition)
 		x.must(found != nil && (found.Status == metav1.ConditionTrue) == ready, statusIsTrue, "%s is Ready=%v, and it is %v", c.Name, found, ready)
 	}
@@ -193,9 +199,24 @@ func (x *trueStatus) conditions(status *remedyv1.CheckStatus) {
 func (x *trueStatus) keptByFinalizers() bool {
 	for _, r := range x.view.Requests {
 		m := x.view.Machines[r.Target]
-		paused := m != nil && m.Paused
+		paused := m != nil && m.UID == r.TargetUID && m.Paused
 		late := !r.DeletingSince.IsZero() && !x.w.Now.Before(r.DeletingSince.Add(remediation.ReleaseTimeout))
 		if r.Check == x.c.Name && late && !paused {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutRemediator reports whether a remediator has written nothing to a request of the check for too long.
+func (x *trueStatus) withoutRemediator() bool {
+	for _, r := range x.view.Requests {
+		thawed, m := time.Time{}, x.view.Machines[r.Target]
+		if m != nil && m.UID == r.TargetUID && !x.c.ForNodes {
+			thawed = m.UnpausedAt
+		}
+		late := !r.Acted && r.HealthySince.IsZero() && r.DeletingSince.IsZero() && !x.w.Now.Before(began(x.c, &r.Request, thawed).Add(remediation.ActingTimeout))
+		if r.Check == x.c.Name && late && (m == nil || m.UID != r.TargetUID || !m.Paused) {
 			return true
 		}
 	}
@@ -237,11 +258,7 @@ func (x *trueStatus) auditGauges(o *metrics.Observation, status *remedyv1.CheckS
 	is("at most", o.LimitState.Limit, x.limits.most)
 	listed, excepted := map[string]int{}, x.all(skipped)
 	for i := range status.UnhealthyTargets {
-		switch t := &status.UnhealthyTargets[i]; {
-		case x.health[t.Name] == unknown && t.Health != "":
-			// What was unhealthy and cannot be evaluated is blocked at least by that.
-			excepted++
-		case t.BlockedReason != "":
+		if t := &status.UnhealthyTargets[i]; t.BlockedReason != "" {
 			listed[string(t.BlockedReason)]++
 		}
 	}

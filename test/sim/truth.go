@@ -15,7 +15,7 @@ import (
 // must breaks an invariant unless it holds. Its premise is counted, so that an invariant about nothing is noticed.
 func (w *World) must(holds bool, invariant, format string, args ...any) {
 	w.premise(invariant)
-	if !holds && !w.disturbed {
+	if !holds && !w.disturbed && w.deletions == nil {
 		w.note(fmt.Sprint("VIOLATED conn ", w.Conn, w.Reachable, w.wakes, w.queue, invariant, fmt.Sprintf(format, args...)))
 		w.Violations = append(w.Violations, invariant+": "+fmt.Sprintf(format, args...))
 	}
@@ -39,7 +39,7 @@ func (w *World) inFlight(c *Check, except string) int {
 	for _, r := range w.API.Requests {
 		// A request whose deletion is stuck takes no place.
 		stuck := !r.DeletingSince.IsZero() && !w.Now.Before(r.DeletingSince.Add(remediation.DeletionTimeout))
-		if r.Check == c.Name && r.TargetUID != w.API.uidOf(c, except) && !stuck {
+		if r.Check == c.Name && r.TargetUID != w.API.uidOf(c, except) && !stuck && !w.isOver(w.API, w.live(), c, r) {
 			targets[r.TargetUID] = true
 		}
 	}
@@ -152,7 +152,9 @@ func (w *World) auditMove(before, after map[string]Pass) {
 		for i := range was.Plan.Decisions {
 			a, b := &was.Plan.Decisions[i], &is.Plan.Decisions[i]
 			request := was.Situation.Targets[i].Request
-			if request == nil || request.Failed || request.Succeeded || was.Situation.Targets[i].CoveredBy != is.Situation.Targets[i].CoveredBy {
+			// Whether its owner was asked is in the status, too.
+			byOwner := kept(request, w.Now) && a.Step != request.Step
+			if request == nil || byOwner || request.Failed || request.Succeeded || was.Situation.Targets[i].CoveredBy != is.Situation.Targets[i].CoveredBy {
 				continue
 			}
 			w.must(a.Action == b.Action && a.Why == b.Why && a.Block.Reason == b.Block.Reason && a.History == b.History && a.HealthySince.Equal(b.HealthySince) && a.Until.Equal(b.Until),
@@ -166,4 +168,19 @@ type replaced struct {
 	check string
 	by    int
 	at    time.Time
+}
+
+// leaves reports whether a Machine has the responsible-check annotation of a check, or a request of it.
+func (w *World) leaves(check string) bool {
+	for _, m := range w.API.Machines {
+		if m.Author == check {
+			return true
+		}
+	}
+	for _, request := range w.API.Requests {
+		if request.Check == check {
+			return true
+		}
+	}
+	return false
 }

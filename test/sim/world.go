@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
 // World is everything there is.
@@ -40,6 +42,8 @@ type World struct {
 	uids  int
 	// moments number everything that happens, changes what caches show later, of which so many were delivered.
 	moments, changes, delivered int
+	// deliveredAt is when caches have shown everything last.
+	deliveredAt time.Time
 	// releasedByOld: the last finalizer was removed by an old leader.
 	releasedByOld bool
 	// busy is how many passes are under way.
@@ -51,6 +55,13 @@ type World struct {
 	expires int
 	// disturbed: what is decided now was read before another writer has changed something, so it may not be compared with the truth.
 	disturbed bool
+	// memories are what the running process remembers of the requests of each check. deletions are requests that other clients have deleted, by
+	// target; nil if they delete none. known are those that the process has read or created, by their serials.
+	memories  map[string]*remediation.RequestMemory
+	deletions map[trying]*deletion
+	known     map[int]bool
+	// endedByOld are checks and targets of which an old leader has ended a request: the running process takes that for another client.
+	endedByOld map[string]bool
 	// polls: this is a copy of the world, in which nothing is reported.
 	polls bool
 	// queue are checks that have something new to look at, wakes when they want to look without that. last is what they decided last.
@@ -71,7 +82,7 @@ func Empty(now time.Time) *World {
 func empty(now time.Time, seed uint64) *World {
 	return &World{
 		Now: now, Reachable: true, Conn: Connection{Up: true}, Premises: map[string]int{}, counted: map[string]int{},
-		queue: map[string]bool{}, outdated: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{}, records: newRecords(),
+		queue: map[string]bool{}, outdated: map[string]bool{}, endedByOld: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{}, records: newRecords(),
 		draw: rand.New(rand.NewPCG(seed, 17)), //nolint:gosec // a seeded schedule has to be repeatable
 		API:  &State{Machines: map[string]*Machine{}, Nodes: map[string]*Node{}, Requests: map[string]*Request{}, Checks: map[string]*Check{}},
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -280,8 +281,11 @@ func (r *run) createRequest(t *remediation.Target, d *remediation.Decision) erro
 		ControlPlane: t.ControlPlane, Serial: w.moment(), Looked: r.order.preflightMoment,
 		Request: remediation.Request{Step: d.Step, Attempt: d.Attempt, Started: w.Now},
 	}
+	request.UID = strconv.Itoa(request.Serial)
 	w.auditCreate(r, request)
+	w.auditCreateAgain(r, d, t.Name)
 	w.API.Requests[key] = request
+	w.noteCreated(r, request)
 	w.records.created(request, len(r.check.Policy.Steps), r.old)
 	return nil
 }
@@ -372,6 +376,7 @@ func (r *run) writeRequest(target string, seen *remediation.Request, write remed
 			live.TimedOut = true
 			w.noteEnd(r, live, d)
 		case remediation.DeleteRequest:
+			w.noteDeleted(r, target)
 			w.must(live.TimedOut || live.Succeeded || d.Why == remediation.Recovered, "stopped first", "%s goes (%s)", key, d.Why)
 			w.noteEnd(r, live, d)
 			w.records.deleted(live, d.Why, r.old)
@@ -382,19 +387,4 @@ func (r *run) writeRequest(target string, seen *remediation.Request, write remed
 		}
 		return nil
 	})
-}
-
-// leaves reports whether a Machine has the responsible-check annotation of a check, or a request of it.
-func (w *World) leaves(check string) bool {
-	for _, m := range w.API.Machines {
-		if m.Author == check {
-			return true
-		}
-	}
-	for _, request := range w.API.Requests {
-		if request.Check == check {
-			return true
-		}
-	}
-	return false
 }

@@ -214,7 +214,7 @@ func (c *Instance) Evaluated(check string) bool {
 
 // current reports whether the instance has evaluated every check and its cache has the Machines as they are.
 func (c *Instance) current() bool {
-	// ClusterCache hangs if it is stopped while it connects.
+	// Without a connection, no check of the cluster has read a Node.
 	if c.Stage.Proxy == nil && !c.Clusters.Get(Key(c.Stage.Namespace, "prod")).Connection(c.Stage.Ctx).Up {
 		return false
 	}
@@ -264,7 +264,7 @@ func (c *Instance) hasReadKinds() bool {
 			return names(check.Spec.RemediationTemplate) || slices.ContainsFunc(check.Spec.EscalatingRemediations,
 				func(step remedyv1.MachineEscalationStep) bool { return names(step.RemediationTemplate) })
 		}
-		for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
+		for _, kind := range remediator.Kinds() {
 			if named(kind.Template().Kind) && !c.KnownRequests.WasListed(kind.GroupVersionKind) {
 				return false
 			}
@@ -282,7 +282,7 @@ func (c *Instance) hasCurrentRequests() bool {
 		if !c.HasCurrentNode(m.Name) {
 			return false
 		}
-		for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
+		for _, kind := range remediator.Kinds() {
 			live := c.Stage.Request(kind, m.Name)()
 			seen, known := c.KnownRequests.Get(kind.GroupVersionKind, Key(m.Namespace, m.Name))
 			if known && (live == nil) != (seen == nil) || known && live != nil && live.GetResourceVersion() != seen.ResourceVersion {

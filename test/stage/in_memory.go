@@ -123,6 +123,7 @@ func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.Ad
 	s.Expect(err).ToNot(HaveOccurred())
 	clusters, err := workload.New(mgr, clock.RealClock{})
 	s.Expect(err).ToNot(HaveOccurred())
+	clusters.SetClockTolerance(playedTimes)
 	s.Expect(clusters.Connect(ctx, mgr, workload.Options{UserAgent: "test", QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true})).
 		To(Succeed())
 	remediationRequests, err := requests.New(
@@ -144,14 +145,12 @@ func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.Ad
 		Cache: mgr.GetCache(), Live: m, Client: m, Clusters: clusters, Requests: remediationRequests,
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: clock.RealClock{},
 	}, takesOver)[kind].Reconciler
-	r.Source = OldNodes(r.Source)
 	s.Expect(r.SetupWithManager(ctx, mgr)).To(Succeed())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	s.T.Cleanup(func() {
 		cancel()
 		s.Expect(<-ended).To(Succeed())
-		clusters.CloseConnections()
 	})
 	return r
 }

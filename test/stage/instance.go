@@ -122,7 +122,6 @@ func (s *Stage) StartAs(process *faults.Process, user *rest.Config) (*Instance, 
 			all := make([]byte, 1<<22)
 			s.T.Errorf("the manager does not stop: %v\n%s", err, all[:runtime.Stack(all, true)])
 		}
-		c.Clusters.CloseConnections()
 	})
 	return c, nil
 }
@@ -169,6 +168,9 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
+	if !s.OwnTimes {
+		clusters.SetClockTolerance(playedTimes)
+	}
 	options := workload.Options{
 		UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true, RefuseInsecure: s.RefuseInsecure,
 	}
@@ -202,7 +204,6 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 		PollInterval: s.PollInterval,
 	}, s.TakesOver)
 	for _, reconciler := range all {
-		reconciler.Source = OldNodes(reconciler.Source)
 		if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
 			return err
 		}

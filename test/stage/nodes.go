@@ -4,6 +4,7 @@
 package stage
 
 import (
+	"strings"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -33,6 +34,24 @@ func (s *Stage) SetReady(machine string, status corev1.ConditionStatus, lasting 
 	}
 	s.Expect(s.Nodes().Status().Patch(s.Ctx, node, client.MergeFrom(before))).To(Succeed())
 	s.readiness.Store(machine, status)
+}
+
+// heartbeat lets the kubelets report what their Nodes have reported before. Real ones do so every five minutes.
+func (s *Stage) heartbeat() {
+	s.T.Helper()
+	nodes := &corev1.NodeList{}
+	s.Expect(s.Nodes().List(s.Ctx, nodes)).To(Succeed())
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if !strings.HasPrefix(node.Name, s.NodeName("")) {
+			continue
+		}
+		before := node.DeepCopy()
+		for c := range node.Status.Conditions {
+			node.Status.Conditions[c].LastHeartbeatTime = metav1.Now()
+		}
+		s.Expect(client.IgnoreNotFound(s.Nodes().Status().Patch(s.Ctx, node, client.MergeFrom(before)))).To(Succeed())
+	}
 }
 
 // readyCondition is a Ready condition that has had its status for some time.

@@ -54,6 +54,7 @@ var (
 		machineKind,
 		remediator.Metal3.GroupVersionKind,
 		remediator.FenceAgents.GroupVersionKind,
+		remediator.Example.GroupVersionKind,
 	}
 )
 

@@ -68,6 +68,7 @@ func (s *Stage) Remediator(kind remediator.Kind, outcome remediator.Outcome) *re
 	return &remediator.Remediator{
 		Kind: kind, Client: client.NewNamespacedClient(s.Admin, s.Namespace), Nodes: s.Nodes(),
 		Outcome: func(*unstructured.Unstructured) remediator.Outcome { return outcome },
+		Memory:  &s.Remediators, NodeDeletion: s.NodeDeletion,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
 )
 
@@ -58,6 +59,12 @@ type Stage struct {
 	TakesOver intree.AdoptionPolicy
 	// PollInterval is the time between two reads of the requests in the workload cluster; the reconcilers' own if it is zero.
 	PollInterval time.Duration
+	// Remediators is what the played remediators remember besides their requests, such as the servers of Metal3.
+	Remediators remediator.Memory
+	// NodeDeletion: Metal3 deletes Nodes and restores them.
+	NodeDeletion bool
+	// OwnTimes: times of transitions are corrected by what the manager has read. Otherwise, tests play failures of long ago.
+	OwnTimes bool
 	// OnFirstRead is called when an instance has read a check from its cache for the first time.
 	OnFirstRead func(c *Instance)
 }
@@ -81,6 +88,12 @@ func New(t testing.TB, changes ...func(*Stage)) *Stage {
 	})
 	return s
 }
+
+// playedTimes is how old a transition may be that a test plays.
+const playedTimes = 100 * 365 * 24 * time.Hour
+
+// WithOwnTimes corrects times of transitions, as the manager does.
+func WithOwnTimes(s *Stage) { s.OwnTimes = true }
 
 // WithClock gives the controllers a clock that the test advances.
 func WithClock(s *Stage) { s.Clock = testingclock.NewFakeClock(time.Now()) }
@@ -170,22 +183,29 @@ func (s *Stage) Advance(d time.Duration) {
 	s.Wake()
 }
 
-// stuckTime is how long a test with a fake clock waits before Eventually and RunUntilIdle advance the clock.
+// stuckTime is how long a test with a fake clock waits before Eventually plays a heartbeat, and before it and RunUntilIdle advance
+// the clock.
 const stuckTime = Timeout / 5
 
 // Eventually is Gomega's. A fake clock does not advance by itself, but a reconciler can wait for a later time: on a busy machine a
 // connection is lost, and the reconnect grace period counts by that clock. So after a long wait, the clock is advanced by the time that the
-// test has waited.
+// test has waited. Before that, the kubelets report: an API server can lose the event of a change, and the next one heals the cache.
 func (s *Stage) Eventually(actual any, intervals ...any) types.AsyncAssertion {
 	s.T.Helper()
 	poll := reflect.ValueOf(actual)
 	if s.Clock == nil || poll.Kind() != reflect.Func || poll.Type().NumIn() > 0 {
 		return s.WithT.Eventually(actual, intervals...)
 	}
-	began := time.Now()
+	began, reported := time.Now(), false
 	advancing := reflect.MakeFunc(poll.Type(), func([]reflect.Value) []reflect.Value {
-		if waited := time.Since(began); waited > stuckTime {
-			began = time.Now()
+		waited := time.Since(began)
+		switch {
+		case waited > stuckTime && !reported:
+			s.T.Logf("after %s, the kubelets report", waited)
+			s.heartbeat()
+			reported = true
+		case waited > 2*stuckTime:
+			began, reported = time.Now(), false
 			s.T.Logf("the clock is advanced by %s", waited)
 			s.Advance(waited)
 		}

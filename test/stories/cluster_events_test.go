@@ -291,6 +291,18 @@ var (
 	reachable        = cluster("is reachable again", func(w *sim.World) {
 		w.Reachable, w.Conn = true, sim.Connection{Up: true, ReconnectingUntil: w.Now.Add(50 * time.Second)}
 	})
+	// The manager starts, or the API server of the management cluster can be reached again.
+	managerStarts = cluster("gets a manager that has just started", func(w *sim.World) { w.Conn.KubeletsUntil = w.Now.Add(50 * time.Second) })
+	clocksDiffer  = cluster("has a manager whose clock is ten minutes ahead", func(w *sim.World) { w.Conn.ClockOffset = 10 * time.Minute })
+	clocksAgree   = cluster("has a manager whose clock is right", func(w *sim.World) { w.Conn.ClockOffset = 0 })
+	// The plan does not have what the preflight check finds.
+	outageInBetween = cluster("has an outage between plan and preflight check", func(w *sim.World) {
+		w.Conn.AtPreflight = &remediation.Observation{KubeletsUntil: w.Now.Add(50 * time.Second)}
+	})
+	clockStepsInBetween = cluster("has a manager whose clock is set between plan and preflight check", func(w *sim.World) {
+		w.Conn.AtPreflight = &remediation.Observation{ClockOffset: time.Minute}
+	})
+	quietAgain    = cluster("is as before", func(w *sim.World) { w.Conn.AtPreflight = nil })
 	slowAPIServer = cluster("has a slow API server: a reconcile has time for one preflight check", func(w *sim.World) { w.Slow = true })
 	beingCreated  = cluster("is being created: its infrastructure and its control plane are not ready", func(w *sim.World) {
 		w.API.NoControlPlane, w.API.NoInfrastructure = true, true

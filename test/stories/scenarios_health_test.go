@@ -90,6 +90,26 @@ var healthStories = []story{
 		},
 	},
 	{
+		name: "manager-starts", title: "The manager starts while a Node is Ready=Unknown, and the kubelet reports in time", trace: "workers/w-2 ReconnectGracePeriod",
+		steps: []step{
+			workers("w-1", "w-2", "w-3"),
+			at("12:01:00", nodesUnknown("w-1", "w-2")),
+			at("12:20:00", managerStarts, machineCheck("workers")),
+			at("12:20:40", nodesReady("w-2")),
+			at("12:22:00"),
+		},
+	},
+	{
+		name: "clock-skew", title: "The clock of the manager is ten minutes ahead, so every deadline would be early", trace: "workers/w-1 ClockSkew",
+		steps: []step{
+			workers("w-1", "w-2", "w-3"),
+			at("12:00:00", machineCheck("workers")),
+			at("12:01:00", clocksDiffer, nodesUnknown("w-1")),
+			at("12:06:30", clocksAgree),
+			at("12:07:00"),
+		},
+	},
+	{
 		name: "cluster-unreachable", title: "The workload cluster becomes unreachable, and its connection is restored", trace: "workers/w-2 ReconnectGracePeriod",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),

@@ -29,6 +29,17 @@ var preflightStories = []story{
 		},
 	},
 	{
+		name: "preflight-check-of-the-manager", title: "Between plan and preflight check, the API server was away, and the clock of the manager was set",
+		steps: []step{
+			workers("w-1", "w-2", "w-3"),
+			at("12:00:00", machineCheck("workers")),
+			at("12:01:00", nodesUnknown("w-1")),
+			at("12:05:59", unseen(clockStepsInBetween)),
+			at("12:06:30", outageInBetween),
+			at("12:07:00", quietAgain),
+		},
+	},
+	{
 		name: "preflight-check-of-the-owner", title: "The preflight check finds that the owner has rejected the remediation",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),

@@ -70,7 +70,7 @@ var requestStories = []story{
 		},
 	},
 	{
-		name: "node-deleted-during-remediation", title: "The Node of a request is deleted, with and without an announcement by the remediator", trace: "nodes/node-w-1 NodeNotFound",
+		name: "node-deleted-during-remediation", title: "The Node of a request is deleted, with and without an announcement by the remediator", trace: "nodes/node-w-2 NodeNotFound",
 		steps: []step{
 			workers("w-1", "w-2", "w-3", "w-4"),
 			at("12:00:00", nodeCheck(maxUnhealthy("50%"), template("ReprovisionTemplate/m3"))),
@@ -90,6 +90,16 @@ var requestStories = []story{
 			at("12:08:00", deletesRequest("RebootTemplate/soft", "w-1"), rejectsRequests("spec.method: Unsupported value: \"kick\"")),
 			at("12:09:00", rejectsRequests("")),
 			at("12:10:00"),
+		},
+	},
+	{
+		name: "no-machine", title: "The remediator of an infrastructure provider needs a Machine, and the Node has none",
+		steps: []step{
+			workers("w-1", "w-2", "w-3"),
+			at("12:00:00", nodeCheck(template("HCloudRemediationTemplate/reboot"), needsMachineIn("default"))),
+			at("12:01:00", nodesUnknown("w-1")),
+			at("12:08:00", sets("nodes", template("RebootTemplate/soft"))),
+			at("12:09:00"),
 		},
 	},
 	{

@@ -158,6 +158,15 @@ func template(name string) setting {
 	}}
 }
 
+// needsMachineIn sets where the remediator of all templates looks for Machines.
+func needsMachineIn(namespace string) setting {
+	return setting{"the remediator needs a Machine in namespace " + namespace, func(c *sim.Check) {
+		for i := range c.Policy.Steps {
+			c.Policy.Steps[i].NeedsMachineIn = namespace
+		}
+	}}
+}
+
 // escalating sets several templates in order. "owner" is owner remediation.
 func escalating(names ...string) setting {
 	words := make([]string, 0, len(names))

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conform verifies that a remediator keeps the contract: it creates requests as the manager does, and reads what the remediator
-// makes of them. It is for remediators that find a Node by its name, and not for those that need a Machine, such as Metal3's. Start at
+// makes of them. A remediator finds a Node by its name, or its Machine by the owner of the request, as Metal3's does. Start at
 // Remediator.Verify.
 package conform
 
@@ -22,12 +22,18 @@ import (
 
 // Remediator is the remediator to verify, which runs already.
 type Remediator struct {
-	// Client is for the cluster with the remediator and the Nodes.
+	// Client is for the cluster with the remediator.
 	Client client.Client
+	// Nodes is for the cluster with the Nodes; nil if that is the same.
+	Nodes client.Client
+	// Machine is the Machine of the Node, which owns the requests; zero for a remediator that finds Nodes.
+	Machine client.ObjectKey
 	// Template is the template of the requests.
 	Template requests.Reference
 	// Node is the name of a Node that is remediated several times.
 	Node string
+	// Break makes the Node unhealthy, and returns when it is; nil for a remediator that remediates also a healthy Node.
+	Break func(context.Context) error
 	// Wait is called before a wait. Before each read the returned function is called; it returns false when the time is over.
 	Wait func(Time) func(context.Context) bool
 
@@ -69,6 +75,8 @@ type point struct {
 	verify     func(*Remediator, context.Context) (Result, string, error)
 	// needsSuccess: it is not checked unless the remediator reports success.
 	needsSuccess bool
+	// findsNode: it is not checked for a remediator that finds Machines.
+	findsNode bool
 }
 
 // The names of the points.
@@ -94,11 +102,11 @@ var points = []point{
 		hint: "do nothing with a request that has succeeded until it is deleted",
 	},
 	{
-		name: NamePoint, verify: (*Remediator).byName, needsSuccess: true,
+		name: NamePoint, verify: (*Remediator).byName, needsSuccess: true, findsNode: true,
 		hint: "without the annotation remediation.medik8s.io/node-name, find the Node by the name of the request",
 	},
 	{
-		name: AnnotationPoint, verify: (*Remediator).byAnnotation, needsSuccess: true,
+		name: AnnotationPoint, verify: (*Remediator).byAnnotation, needsSuccess: true, findsNode: true,
 		hint: "find the Node by the annotation remediation.medik8s.io/node-name: a request can have another name than the Node",
 	},
 	{
@@ -107,7 +115,7 @@ var points = []point{
 	},
 	{name: FinalizerPoint, verify: (*Remediator).finalizer, hint: "remove the finalizer when the request is being deleted"},
 	{
-		name: NodeGonePoint, verify: (*Remediator).withoutNode,
+		name: NodeGonePoint, verify: (*Remediator).withoutNode, findsNode: true,
 		hint: "remove the finalizer of a request with the annotation remediation.medik8s.io/nhc-timed-out also if the Node does not exist",
 	},
 }
@@ -120,7 +128,11 @@ func (r *Remediator) Verify(ctx context.Context, report func(Finding)) error {
 	}
 	succeeds := false
 	for _, p := range points {
-		if p.needsSuccess && !succeeds {
+		switch {
+		case p.findsNode && r.Machine.Name != "":
+			report(Finding{p.name, NotChecked, "the remediator finds the Machine that owns the request"})
+			continue
+		case p.needsSuccess && !succeeds:
 			report(Finding{p.name, NotChecked, "needs " + SuccessPoint})
 			continue
 		}
@@ -178,10 +190,18 @@ func (r *Remediator) until(
 	}
 }
 
+// nodes is the client of the cluster with the Nodes.
+func (r *Remediator) nodes() client.Client {
+	if r.Nodes != nil {
+		return r.Nodes
+	}
+	return r.Client
+}
+
 // node reads the Node; nil if it does not exist.
 func (r *Remediator) node(ctx context.Context) (*corev1.Node, error) {
 	node := &corev1.Node{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node)
+	err := r.nodes().Get(ctx, client.ObjectKey{Name: r.Node}, node)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

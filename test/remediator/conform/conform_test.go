@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -23,7 +25,7 @@ import (
 )
 
 // No other package uses it: ClusterRoles of other tests would count.
-var cp = testenv.New()
+var cp = testenv.New(testenv.ClusterAPIKinds("machines"))
 
 func TestMain(m *testing.M) { testenv.Main(m, cp) }
 
@@ -40,6 +42,10 @@ func verify(t *testing.T, player *remediator.Remediator, changes ...func(*corev1
 	cp.CreateUntilEnd(t, node)
 	g.Expect(cp.API.Create(ctx, player.Kind.NewTemplate(namespace, "soft", map[string]any{}))).To(Succeed())
 	player.Client, player.Nodes = client.NewNamespacedClient(cp.API, namespace), cp.API
+	machine := client.ObjectKey{}
+	if player.Kind.Group == remediator.Metal3.Group {
+		machine = createMachine(t, namespace, node.Name)
+	}
 	boots := 0
 	player.Worked = func(ctx context.Context, name string) error {
 		boots++
@@ -51,7 +57,7 @@ func verify(t *testing.T, player *remediator.Remediator, changes ...func(*corev1
 		return cp.API.Status().Update(ctx, there)
 	}
 	r := &conform.Remediator{
-		Client: cp.API, Node: node.Name,
+		Client: cp.API, Node: node.Name, Machine: machine,
 		Template: requests.Reference{
 			APIVersion: player.Kind.GroupVersion().String(), Kind: player.Kind.Template().Kind, Namespace: namespace, Name: "soft",
 		},
@@ -79,9 +85,24 @@ func verify(t *testing.T, player *remediator.Remediator, changes ...func(*corev1
 	return results
 }
 
+// createMachine creates the Machine of a Node.
+func createMachine(t *testing.T, namespace, node string) client.ObjectKey {
+	t.Helper()
+	g := NewWithT(t)
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m-1"}}
+	m.Spec.ClusterName, m.Spec.Bootstrap.DataSecretName = "prod", ptr.To("bootstrap")
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: remediator.Metal3.Group, Kind: "AnyMachine", Name: m.Name,
+	}
+	g.Expect(cp.API.Create(t.Context(), m)).To(Succeed())
+	m.Status.NodeRef.Name = node
+	g.Expect(cp.API.Status().Update(t.Context(), m)).To(Succeed())
+	return client.ObjectKeyFromObject(m)
+}
+
 // Each flaw is found at its point, and nothing else.
 func TestVerify_Flaw_IsFoundAtItsPoint(t *testing.T) {
-	cp.CreateUntilEnd(t, remediator.FenceAgents.ClusterRole())
+	cp.CreateUntilEnd(t, remediator.Example.ClusterRole())
 	for name, test := range map[string]struct {
 		flaw  remediator.Flaw
 		point string
@@ -102,23 +123,23 @@ func TestVerify_Flaw_IsFoundAtItsPoint(t *testing.T) {
 			if test.flaw == remediator.IgnoresTimedOut {
 				expected[conform.NodeGonePoint] = conform.Broken
 			}
-			NewWithT(t).Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents, Flaw: test.flaw})).To(Equal(expected))
+			NewWithT(t).Expect(verify(t, &remediator.Remediator{Kind: remediator.Example, Flaw: test.flaw})).To(Equal(expected))
 		})
 	}
 }
 
 // A finalizer that stays is found for the Node that exists and for the one that does not.
 func TestVerify_FinalizerStays_IsFound(t *testing.T) {
-	cp.CreateUntilEnd(t, remediator.FenceAgents.ClusterRole())
-	NewWithT(t).Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents, Flaw: remediator.KeepsFinalizer})).
+	cp.CreateUntilEnd(t, remediator.Example.ClusterRole())
+	NewWithT(t).Expect(verify(t, &remediator.Remediator{Kind: remediator.Example, Flaw: remediator.KeepsFinalizer})).
 		To(Equal(map[string]conform.Result{conform.FinalizerPoint: conform.Broken, conform.NodeGonePoint: conform.Broken}))
 }
 
 // What depends on success is not checked without it.
 func TestVerify_NoSuccess_IsFound(t *testing.T) {
-	cp.CreateUntilEnd(t, remediator.FenceAgents.ClusterRole())
+	cp.CreateUntilEnd(t, remediator.Example.ClusterRole())
 	results := verify(t, &remediator.Remediator{
-		Kind: remediator.FenceAgents, Outcome: func(*unstructured.Unstructured) remediator.Outcome { return remediator.Hangs },
+		Kind: remediator.Example, Outcome: func(*unstructured.Unstructured) remediator.Outcome { return remediator.Hangs },
 	})
 	NewWithT(t).Expect(results).To(Equal(map[string]conform.Result{
 		conform.SuccessPoint: conform.Broken, conform.OncePoint: conform.NotChecked, conform.NamePoint: conform.NotChecked,
@@ -128,24 +149,36 @@ func TestVerify_NoSuccess_IsFound(t *testing.T) {
 
 // A ClusterRole without the label, or without a verb, does not help.
 func TestVerify_NoClusterRole_IsFound(t *testing.T) {
-	role := remediator.FenceAgents.ClusterRole()
+	role := remediator.Example.ClusterRole()
 	role.Rules[0].Verbs = []string{"get", "list", "watch", "create", "delete"}
 	g := NewWithT(t)
 	cp.CreateUntilEnd(t, role)
 	broken := map[string]conform.Result{conform.RolePoint: conform.Broken}
-	g.Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents})).To(Equal(broken))
-	role.Labels, role.Rules = nil, remediator.FenceAgents.Rules()
+	g.Expect(verify(t, &remediator.Remediator{Kind: remediator.Example})).To(Equal(broken))
+	role.Labels, role.Rules = nil, remediator.Example.Rules()
 	g.Expect(cp.API.Update(t.Context(), role)).To(Succeed())
-	g.Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents})).To(Equal(broken))
+	g.Expect(verify(t, &remediator.Remediator{Kind: remediator.Example})).To(Equal(broken))
 }
 
 // The known remediators have the limits that docs/remediators.md describes.
 func TestVerify_KnownRemediators_HaveTheirLimits(t *testing.T) {
+	// They report a phase, and do not stop. Metal3 removes its finalizer when the Node exists after the reboot.
+	ofMachines := map[string]conform.Result{
+		conform.SuccessPoint: conform.Broken, conform.OncePoint: conform.NotChecked, conform.NamePoint: conform.NotChecked,
+		conform.AnnotationPoint: conform.NotChecked, conform.StopPoint: conform.Broken, conform.NodeGonePoint: conform.NotChecked,
+	}
 	for _, known := range []struct {
 		kind   remediator.Kind
 		limits map[string]conform.Result
 	}{
 		{remediator.SelfNode, map[string]conform.Result{}},
+		{remediator.FenceAgents, map[string]conform.Result{conform.NodeGonePoint: conform.Broken}},
+		{remediator.CustomizedUser, map[string]conform.Result{
+			conform.SuccessPoint: conform.Broken, conform.OncePoint: conform.NotChecked, conform.NamePoint: conform.NotChecked,
+			conform.AnnotationPoint: conform.NotChecked, conform.StopPoint: conform.Broken,
+		}},
+		{remediator.Metal3, ofMachines},
+		{remediator.HCloud, ofMachines},
 		{remediator.MachineDeletion, map[string]conform.Result{
 			conform.NamePoint: conform.NotChecked, conform.AnnotationPoint: conform.NotChecked,
 			conform.StopPoint: conform.NotChecked, conform.FinalizerPoint: conform.NotChecked,

@@ -10,26 +10,55 @@ import (
 
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// draft is a request as of a NodeHealthCheck in another cluster: the Node is its only owner, and no NodeHealthCheck has to exist.
-func (r *Remediator) draft(node *corev1.Node) *requests.Draft {
-	return &requests.Draft{
+// draft is a request as of a NodeHealthCheck in another cluster: the Node is its only owner, and no NodeHealthCheck has to exist. With a
+// Machine it is a request as of a MachineHealthCheck.
+func (r *Remediator) draft(ctx context.Context, node *corev1.Node) (*requests.Draft, error) {
+	d := &requests.Draft{
 		Check:    requests.Check{Kind: "NodeHealthCheck", Name: "conform"},
 		Target:   requests.OfNode(requests.Object{Name: node.Name, UID: node.UID}, requests.Object{}),
 		Template: r.Template, Order: 1, Attempt: 1, Started: time.Now(), Place: requests.InWorkload,
 	}
+	if r.Machine.Name == "" {
+		return d, nil
+	}
+	machine := &metav1.PartialObjectMetadata{}
+	machine.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Machine"))
+	if err := r.Client.Get(ctx, r.Machine, machine); err != nil {
+		return nil, errors.Wrap(err, "failed to get the Machine")
+	}
+	d.Check = requests.Check{Kind: "MachineHealthCheck", Namespace: r.Machine.Namespace, Name: "conform"}
+	d.Target, d.Place = requests.OfMachine(requests.Object{Name: machine.Name, UID: machine.UID}, d.Target.Node), requests.InManagement
+	return d, nil
+}
+
+// breaks makes the Node unhealthy, if that is the Node to remediate.
+func (r *Remediator) breaks(ctx context.Context, node *corev1.Node) error {
+	if r.Break == nil || node.Name != r.Node {
+		return nil
+	}
+	return errors.Wrapf(r.Break(ctx), "failed to make Node %s unhealthy", node.Name)
 }
 
 // create creates a request as the manager does.
 func (r *Remediator) create(ctx context.Context, node *corev1.Node) (*unstructured.Unstructured, error) {
-	found, created, err := r.all.Create(ctx, r.draft(node))
+	if err := r.breaks(ctx, node); err != nil {
+		return nil, err
+	}
+	draft, err := r.draft(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	found, created, err := r.all.Create(ctx, draft)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +81,14 @@ func (r *Remediator) createChanged(
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Template.Namespace, Name: r.Template.Name}, template); err != nil {
 		return nil, errors.Wrap(err, "failed to get the template")
 	}
-	request, err := requests.Build(template, r.draft(node))
+	if err := r.breaks(ctx, node); err != nil {
+		return nil, err
+	}
+	draft, err := r.draft(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	request, err := requests.Build(template, draft)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
@@ -138,7 +139,15 @@ func (f *fleet) check(ctx context.Context, s *system, p policy, args ...string) 
 		c.finish(ctx)
 		return nil, err
 	}
+	c.untilTrusted(ctx)
 	return c, nil
+}
+
+// untilTrusted waits until Remedy believes Ready=Unknown, 50 seconds after its start.
+func (p *process) untilTrusted(ctx context.Context) {
+	if p.isRemedy {
+		sleep(ctx, max(0, workload.ReconnectGracePeriod+time.Second-time.Since(p.began)))
+	}
 }
 
 // checkUnsettled is check without waiting: the checks exist before the system starts.

@@ -115,7 +115,8 @@ func (f *fleet) growClusters(ctx context.Context, count int) {
 func (f *fleet) measureSize(ctx context.Context, s *system) (p point) {
 	lost := f.members[len(f.members)-1]
 	const timeout = 5 * time.Second
-	succeed(f.setReady(ctx, lost, corev1.ConditionUnknown, time.Now()))
+	// Remedy believes Ready=Unknown only 50 seconds after a start.
+	succeed(f.setReady(ctx, lost, corev1.ConditionFalse, time.Now()))
 	sleep(ctx, timeout+time.Second)
 	o := must(f.observe(ctx))
 	defer o.stop()

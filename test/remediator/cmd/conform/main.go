@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -56,6 +57,9 @@ func run(ctx context.Context, args []string, out io.Writer) (broken bool, err er
 	template := flags.String("template", "", "the template, as namespace/name")
 	node := flags.String("node", "", "a Node that is remediated several times")
 	timeout := flags.Duration("timeout", 10*time.Minute, "how long to wait for what the remediator has to do")
+	machine := flags.String("machine", "", "the Machine of the Node, as namespace/name, for a remediator that finds the owner of its request")
+	nodes := flags.String("node-kubeconfig", "", "the kubeconfig of the cluster with the Node, if it is another one")
+	breaks := flags.String("break", "", "a shell command that makes the Node unhealthy, for a remediator that leaves healthy Nodes alone")
 	settle := flags.Duration("settle", time.Minute, "how long to wait for what the remediator must not do")
 	if err := flags.Parse(args); err != nil {
 		return false, errors.WithStack(err)
@@ -64,21 +68,41 @@ func run(ctx context.Context, args []string, out io.Writer) (broken bool, err er
 	if *apiVersion == "" || *kind == "" || *node == "" || !found {
 		return false, errors.New("--api-version, --kind, --template=namespace/name and --node are required")
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	c, err := clientFor(*kubeconfig)
 	if err != nil {
-		return false, errors.Wrap(err, "failed to read the kubeconfig")
+		return false, err
 	}
-	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
-	if err != nil {
-		return false, errors.Wrap(err, "failed to create a client")
+	ofNodes := c
+	if *nodes != "" {
+		if ofNodes, err = clientFor(*nodes); err != nil {
+			return false, err
+		}
 	}
+	machineNamespace, machineName, _ := strings.Cut(*machine, "/")
 	r := &conform.Remediator{
-		Client: c, Node: *node, Wait: conform.Waiting(*timeout, *settle, interval),
+		Client: c, Nodes: ofNodes, Node: *node, Machine: client.ObjectKey{Namespace: machineNamespace, Name: machineName},
+		Wait:     conform.Waiting(*timeout, *settle, interval),
 		Template: requests.Reference{APIVersion: *apiVersion, Kind: *kind, Namespace: namespace, Name: name},
+	}
+	if *breaks != "" {
+		r.Break = func(ctx context.Context) error {
+			command := exec.CommandContext(ctx, "/bin/sh", "-c", *breaks)
+			command.Stdout, command.Stderr = os.Stderr, os.Stderr
+			return errors.WithStack(command.Run())
+		}
 	}
 	err = r.Verify(ctx, func(f conform.Finding) {
 		broken = broken || f.Result == conform.Broken
 		_, _ = fmt.Fprintln(out, strings.TrimSpace(fmt.Sprintf("%-12s %-24s %s", f.Result, f.Point, f.Text)))
 	})
 	return broken, err
+}
+
+func clientFor(kubeconfig string) (client.Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, errors.Wrap(err, "failed to read the kubeconfig")
+	}
+	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+	return c, errors.Wrap(err, "failed to create a client")
 }

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	kind = remediator.FenceAgents
+	kind = remediator.Example
 	cp   = testenv.Shared(controlplane.Management, testenv.RemediationKinds(kind))
 )
 
