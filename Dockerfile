@@ -11,6 +11,7 @@ RUN go mod download
 COPY main.go ./
 COPY api/ api/
 COPY controllers/ controllers/
+COPY exp/ exp/
 COPY internal/ internal/
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -tags=fieldsv1string -trimpath \
     -ldflags "-s -w -X github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/version.released=${version}" -o manager .

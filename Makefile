@@ -24,6 +24,7 @@ PROGRESS := 2>&1 | awk '/^[A-Za-z0-9._\/~-]+$$/ {if (++n % 100 == 0) {print n " 
 
 # What 'make generate' runs.
 GENERATORS := bin/controller-gen bin/crd-ref-docs
+CRD_REF_DOCS := bin/crd-ref-docs --config=hack/crd-ref-docs.yaml --renderer=markdown --templates-dir=hack/crd-ref-docs
 
 ##@ Start here
 
@@ -40,6 +41,11 @@ demo: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize #
 demo-nodes: controlplane bin/manager bin/kubectl-remedy ## The same in a cluster without Cluster API: a NodeHealthCheck and a remediator. 1 / 12 min. KEEP=1 as above.
 	@go build -v -o bin/demo-nodes ./test/demo/nodes $(PROGRESS)
 	@exec bin/demo-nodes -manager bin/manager -plugin bin/kubectl-remedy $(if $(KEEP),-keep)
+
+.PHONY: demo-fencing
+demo-fencing: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Restarts machines through real fence agents and IPMI, requested by each kind of check and by hand. Needs packages of 'make deps-debian'. 2 / 18 min. KEEP=1 as above.
+	@go build -v -o bin/demo-fencing ./test/demo/fencing $(PROGRESS)
+	@exec bin/demo-fencing -manager bin/manager -plugin bin/kubectl-remedy $(if $(KEEP),-keep)
 
 .PHONY: demo-kept
 demo-kept: controlplane bin/manager bin/kubectl-remedy ## Ends 'make demo-nodes' by Ctrl-C, also with KEEP=1, and verifies that nothing is left. 1 / 12 min. DEMO=demo does so with 'make demo', in 4 min.
@@ -94,10 +100,10 @@ endif
 SHELL_PART ?= $(PART)
 E2E_PART ?= $(PART)
 # Packages without a goroutine: under the race detector their ten thousand draws take eight times as long, and it has nothing to find.
-PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/adoption
+PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/adoption ./exp/fencing/lifecycle ./exp/fencing/profile ./exp/fencing/jobs
 # Prints what runs under the race detector at each landing: the packages with goroutines. The root package and test/admission talk to processes that
 # are built without it.
-RACED := go list ./cmd/... ./controllers/... ./internal/... ./test/controlplane/... ./test/faults ./test/procgroup ./test/profile ./test/remediator | grep -v $(PURE:.%=-e %$$)
+RACED := go list ./cmd/... ./controllers/... ./exp/... ./internal/... ./test/controlplane/... ./test/faults ./test/procgroup ./test/profile ./test/remediator | grep -v $(PURE:.%=-e %$$)
 # What runs under it at full depth: all but the simulated worlds, which have no goroutines.
 RACE_ALL := $$(go list ./... | grep -v -e /test/sim$$ -e /test/modelcheck$$)
 # Where the tests of attacks write the outcome of each: go test hides what packages that pass print. If go test uses its cache, the file is that of
@@ -143,10 +149,15 @@ profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/
 SCENARIOS ?=
 # GOGC: the processes spend less time on garbage collection, and need more memory.
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. One scenario for each capability, and a third of the others by the commit's hash: E2E_PART=0, 1 or 2 chooses another third, SCENARIOS=regexp selects by name, FULL=1 runs all and breaks 20 clusters at once instead of 5. 5 / 15 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. One scenario for each capability, and a third of the others by the commit's hash: E2E_PART=0, 1 or 2 chooses another third, SCENARIOS=regexp selects by name, FULL=1 runs all and breaks 20 clusters at once instead of 5. Then those of fencing, which need packages of 'make deps-debian'. 8 / 18 min
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && GOGC=200 E2E_PART=$(E2E_PART) REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" \
 	  go test -count=1 -timeout 60m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') .
+	@$(MAKE) --no-print-directory e2e-fencing SCENARIOS='$(SCENARIOS)'
+
+.PHONY: e2e-fencing
+e2e-fencing: controlplane-all bin/manager ## Fences machines with real agents, BMCs and controllers; BMCs fail, and the manager is killed. Needs packages of 'make deps-debian'. SCENARIOS as above. 3 / 12 min
+	REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -tags=$(TAGS),fencing -count=1 -timeout 30m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') ./test/fencing/...
 
 JOBS ?= 1
 .PHONY: soak-e2e
@@ -214,10 +225,13 @@ commits: ## The subjects of the new commits have the form "area: imperative summ
 
 .PHONY: generate
 generate: $(GENERATORS) ## Makes all generated files anew. 1 / 2 min
-	bin/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	bin/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/... paths=./exp/fencing/api/...
 	bin/controller-gen crd:headerFile=hack/boilerplate.yaml.txt paths=./api/... output:crd:dir=config/crd/bases
+	bin/controller-gen crd:headerFile=hack/boilerplate.yaml.txt paths=./exp/fencing/api/... output:crd:dir=config/fencing/crd/bases
 	bin/controller-gen rbac:roleName=remedy-system-manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=. paths=./internal/... paths=./controllers/... output:rbac:dir=config/rbac
-	bin/crd-ref-docs --source-path=api/v1alpha1 --config=hack/crd-ref-docs.yaml --renderer=markdown --templates-dir=hack/crd-ref-docs --output-path=docs/api.md >/dev/null
+	bin/controller-gen rbac:roleName=remedy-system-fencing-manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=./exp/fencing/controller output:rbac:dir=config/fencing/rbac
+	$(CRD_REF_DOCS) --source-path=api/v1alpha1 --template-value=source=api/v1alpha1 --template-value="title=API reference" --output-path=docs/api.md >/dev/null
+	$(CRD_REF_DOCS) --source-path=exp/fencing/api/v1alpha1 --template-value=source=exp/fencing/api/v1alpha1 --template-value="title=API reference of fencing" --output-path=docs/api-fencing.md >/dev/null
 	go test ./internal/explain -run TestDocs -update
 	go test ./internal/metrics -run TestDocs -update
 
@@ -335,10 +349,11 @@ controlplane-all: ## The same and kube-controller-manager. 0 / 9 min
 clusterapi: ## Cluster API's managers and clusterctl, cached outside of the checkout. 0 / 6 min
 	@go run ./test/controlplane/cmd/provide -cluster-api >/dev/null
 
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 .PHONY: deps-debian
-deps-debian: ## What some targets need of Debian's packages (as root). 1 min
-	apt-get update -q
-	apt-get install -qy --no-install-recommends gcc libc6-dev
+deps-debian: ## What some targets need of Debian's packages (as root, or with sudo). 1 min
+	$(SUDO) apt-get update -q
+	$(SUDO) apt-get install -qy --no-install-recommends gcc libc6-dev fence-agents openipmi ipmitool
 
 .PHONY: clean
 clean: ## Removes what was built here. Caches outside of the checkout stay. 0 min

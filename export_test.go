@@ -35,7 +35,7 @@ func NewManager(ctx context.Context, config *rest.Config, s *settings.Settings, 
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := newScheme()
+	scheme, err := newScheme(s)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +50,10 @@ func NewManager(ctx context.Context, config *rest.Config, s *settings.Settings, 
 	if err != nil {
 		return nil, err
 	}
-	all, err := newReconcilers(ctx, mgr, s, api)
+	set, err := newControllers(ctx, mgr, s, api, nil)
 	if err != nil {
 		return nil, err
 	}
-	runnables := func(now clock.WithTicker) error { return addRunnables(mgr, s, all, now) }
-	return &Manager{Manager: mgr, SetUp: all.setUp, AddRunnables: runnables}, nil
+	runnables := func(now clock.WithTicker) error { return addRunnables(mgr, s, api, set, now) }
+	return &Manager{Manager: mgr, SetUp: set, AddRunnables: runnables}, nil
 }

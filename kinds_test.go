@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -87,9 +88,14 @@ func TestManager_NoClusterAPI_RemediatesNodes(t *testing.T) {
 // startManager starts a manager in this process after prepare.
 func startManager(t *testing.T, cp *testenv.Environment, log io.Writer, prepare func(m *main.Manager) error, args ...string) *main.Manager {
 	t.Helper()
+	return startManagerAs(t, cp.ConfigOf(t, testenv.Manager), log, prepare, args...)
+}
+
+// startManagerAs starts a manager in this process as a user after prepare.
+func startManagerAs(t *testing.T, user *rest.Config, log io.Writer, prepare func(m *main.Manager) error, args ...string) *main.Manager {
+	t.Helper()
 	g := NewWithT(t)
 	t.Setenv("POD_NAMESPACE", instance.Namespace)
-	user := cp.ConfigOf(t, testenv.Manager)
 	user.UserAgent = "test"
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	s, err := settings.New(flags)

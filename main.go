@@ -35,6 +35,8 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
+	fencingv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/api/v1alpha1"
+	fencing "github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/controller"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/eventqueue"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
@@ -122,14 +124,19 @@ func problems(err error) []error {
 // serve runs until the context ends.
 func serve(ctx context.Context, s *settings.Settings) error {
 	setupLog := ctrl.Log.WithName("setup")
-	setupLog.Info("Starting manager", "version", version.String(), "mode", s.Mode, "inTreeMachineHealthChecks", s.InTreeChecks,
-		"namespace", s.WatchNamespace, "watchFilter", s.WatchFilter)
+	setupLog.Info("Starting manager", "version", version.String(), "controllers", s.Controllers, "mode", s.Mode,
+		"inTreeMachineHealthChecks", s.InTreeChecks, "namespace", s.WatchNamespace, "watchFilter", s.WatchFilter)
 	if s.ContentionProfiling {
 		goruntime.SetBlockProfileRate(1)
 	}
 	config, err := restConfig(s)
 	if err != nil {
 		return err
+	}
+	management := workload.ObserveManagementAPI(config, clock.RealClock{})
+	if s.LeaderElection.Enabled {
+		lease := client.ObjectKey{Namespace: s.LeaderElection.Namespace, Name: s.LeaseName()}
+		management.RequireLeadership(lease, s.LeaderElection.RenewDeadline)
 	}
 	api, err := clusterapi.NewDiscoverer(config)
 	if err != nil {
@@ -142,7 +149,7 @@ func serve(ctx context.Context, s *settings.Settings) error {
 	if err != nil {
 		return err
 	}
-	scheme, err := newScheme()
+	scheme, err := newScheme(s)
 	if err != nil {
 		return err
 	}
@@ -154,11 +161,11 @@ func serve(ctx context.Context, s *settings.Settings) error {
 	if err != nil {
 		return errors.Wrap(err, "failed to set up the manager")
 	}
-	all, err := newReconcilers(ctx, mgr, s, api)
+	setUp, err := newControllers(ctx, mgr, s, api, management)
 	if err != nil {
 		return err
 	}
-	if err := addRunnables(mgr, s, all, clock.RealClock{}); err != nil {
+	if err := addRunnables(mgr, s, api, setUp, clock.RealClock{}); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -195,9 +202,13 @@ func restConfig(s *settings.Settings) (*rest.Config, error) {
 	return config, nil
 }
 
-func newScheme() (*runtime.Scheme, error) {
+func newScheme(s *settings.Settings) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, remedyv1.AddToScheme} {
+	types := []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, remedyv1.AddToScheme}
+	if s.Controllers == settings.Fencing {
+		types = append(types, fencingv1.AddToScheme)
+	}
+	for _, add := range types {
 		if err := add(scheme); err != nil {
 			return nil, errors.Wrap(err, "failed to register the API types")
 		}
@@ -206,8 +217,16 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // addRunnables adds what runs on every instance, leading or not: what detects Cluster API and sets up the reconcilers, and the probes.
-func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers, now clock.WithTicker) error {
-	watcher := &clusterapi.APIWatcher{API: all.api, Clock: now, Log: mgr.GetLogger().WithName("clusterapi"), SetUp: all.setUp}
+func addRunnables(mgr manager.Manager, s *settings.Settings, api clusterapi.Discoverer, set setUp, now clock.WithTicker) error {
+	watcher := &clusterapi.APIWatcher{
+		Name: "machinehealthcheck", What: "MachineHealthChecks",
+		API: api, Clock: now, Log: mgr.GetLogger().WithName("clusterapi"), SetUp: set,
+	}
+	policies := probes.PoliciesOfChecks()
+	if s.Controllers == settings.Fencing {
+		watcher.Name, watcher.What = "workloadclusters", "NodeFences of workload clusters"
+		policies = probes.PoliciesOfFencing()
+	}
 	if err := mgr.Add(watcher); err != nil {
 		return errors.Wrap(err, "failed to add the detection of Cluster API")
 	}
@@ -216,7 +235,12 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers, n
 	}
 	leader := probes.Fixed("leader", "this instance acts (no leader election)")
 	if s.LeaderElection.Enabled {
-		leader = probes.Leader(mgr.Elected(), leaseHolder(mgr.GetAPIReader(), s.LeaderElection.Namespace))
+		leader = probes.Leader(mgr.Elected(), leaseHolder(mgr.GetAPIReader(), s))
+	}
+	policies.Reader, policies.Client, policies.Clock = mgr.GetAPIReader(), mgr.GetClient(), now
+	policies.Log, policies.Namespace = mgr.GetLogger().WithName("policies"), s.WatchNamespace
+	if err := mgr.Add(policies); err != nil {
+		return errors.Wrap(err, "failed to add the verification of the policies")
 	}
 	live := []probes.Check{probes.Fixed("process", "version "+version.String())}
 	ready := []probes.Check{
@@ -224,29 +248,32 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers, n
 		leader,
 		probes.Fixed("mode", string(s.Mode)),
 		watcher.Check(),
+		policies.Check(),
 	}
 	handler := probes.Handler(mgr.GetLogger().WithName("probes"), live, ready)
 	server := &manager.Server{Name: "probes", Server: probes.Server(s.HealthAddress, handler)}
 	return errors.Wrap(mgr.Add(server), "failed to add the probes")
 }
 
-// reconcilers are those of all kinds of checks, with what they share.
-type reconcilers struct {
-	*healthcheck.Environment
-	kinds []controllers.Kind
-	// notReconciled reports on checks that no other reconciler reconciles.
-	notReconciled *controllers.NotReconciled
+// setUp sets up the reconcilers that can run now, on a manager that runs already, and checks that their own kinds are still served. It is
+// called after each discovery, and changes nothing the second time.
+type setUp = func(ctx context.Context, clusterAPI bool) error
 
+// parts are what the controllers of checks and of fencing both need.
+type parts struct {
 	mgr       manager.Manager
 	settings  *settings.Settings
 	api       clusterapi.Discoverer
+	clusters  *workload.Clusters
+	metrics   *metrics.Metrics
+	events    *eventqueue.Recorder
 	connected bool
 }
 
-// newReconcilers prepares what needs no Cluster API. It calls no API server.
-func newReconcilers(
-	ctx context.Context, mgr manager.Manager, s *settings.Settings, api clusterapi.Discoverer,
-) (*reconcilers, error) {
+// newControllers prepares what needs no Cluster API. It calls no API server.
+func newControllers(
+	ctx context.Context, mgr manager.Manager, s *settings.Settings, api clusterapi.Discoverer, management *workload.ManagementAPI,
+) (setUp, error) {
 	clusters, err := workload.New(mgr, clock.RealClock{})
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to set up the clients for Nodes")
@@ -256,10 +283,47 @@ func newReconcilers(
 		return nil, errors.Wrap(err, "failed to register the metrics")
 	}
 	clusters.CountIgnoredUpdates(counted.HeartbeatIgnored)
+	clusters.UseNodeLeasesOf(s.NodeLeaseNamespace)
+	clusters.Observe(management)
 	recorder, err := eventqueue.New(mgr, clock.RealClock{}, counted.EventDropped)
 	if err != nil {
 		return nil, err
 	}
+	p := &parts{mgr: mgr, settings: s, api: api, clusters: clusters, metrics: counted, events: recorder}
+	if s.Controllers == settings.Fencing {
+		return (&fences{parts: p}).setUp, nil
+	}
+	checks, err := newReconcilers(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return checks.setUp, nil
+}
+
+// connect connects workload clusters, once Cluster API is served.
+func (p *parts) connect(ctx context.Context, clusterAPI bool) error {
+	if !clusterAPI || p.connected {
+		return nil
+	}
+	err := p.clusters.Connect(ctx, p.mgr, workload.Options{
+		UserAgent: p.mgr.GetConfig().UserAgent, SyncPeriod: p.settings.SyncPeriod, OnStandby: p.settings.Gates.Enabled(features.WarmStandby),
+		QPS: p.settings.WorkloadQPS, Burst: p.settings.WorkloadBurst, RefuseInsecure: p.settings.InsecureKubeconfigs == settings.Refuse,
+	})
+	p.connected = err == nil
+	return errors.Wrap(err, "failed to connect workload clusters")
+}
+
+// reconcilers are those of all kinds of checks.
+type reconcilers struct {
+	*parts
+	environment *healthcheck.Environment
+	kinds       []controllers.Kind
+	// notReconciled reports on checks that no other reconciler reconciles.
+	notReconciled *controllers.NotReconciled
+}
+
+func newReconcilers(ctx context.Context, p *parts) (*reconcilers, error) {
+	mgr, s := p.mgr, p.settings
 	remediationRequests, err := requests.New(ctx, requests.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: s.WatchNamespace,
 	})
@@ -267,41 +331,30 @@ func newReconcilers(
 		return nil, errors.Wrap(err, "failed to set up the remediation requests")
 	}
 	e := &healthcheck.Environment{
-		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: remediationRequests,
-		Events: recorder, Metrics: counted, Clock: clock.RealClock{},
+		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: p.clusters, Requests: remediationRequests,
+		Events: p.events, Metrics: p.metrics, Clock: clock.RealClock{},
 		Observe: s.Mode == settings.Observe, WatchFilter: s.WatchFilter, Namespace: s.WatchNamespace,
 	}
 	kinds := controllers.Reconcilers(e, intree.AdoptionPolicy{
 		OptIn: s.InTreeChecks == settings.OptIn, All: s.InTreeChecks == settings.All, Replace: s.InTreeChecks == settings.Replace,
 	})
 	e.NoClusterAPI.Store(true)
-	return &reconcilers{
-		Environment: e, kinds: kinds, notReconciled: &controllers.NotReconciled{Environment: e}, mgr: mgr, settings: s, api: api,
-	}, nil
+	return &reconcilers{parts: p, environment: e, kinds: kinds, notReconciled: &controllers.NotReconciled{Environment: e}}, nil
 }
 
-// setUp sets up the reconcilers that can run now, on a manager that runs already, and checks that their own kinds are still served. It is
-// called after each discovery, and changes nothing the second time.
 func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
 	if clusterAPI {
-		r.NoClusterAPI.Store(false)
+		r.environment.NoClusterAPI.Store(false)
 	}
 	kinds := slices.DeleteFunc(slices.Clone(r.kinds), func(kind controllers.Kind) bool { return kind.NeedsClusterAPI && !clusterAPI })
-	if err := clusterapi.OwnKinds(r.api); err != nil {
+	if err := clusterapi.OwnKinds(r.api, "machinehealthchecks", "nodehealthchecks"); err != nil {
 		return err
 	}
 	if err := r.notReconciled.SetupWithManager(r.mgr); err != nil {
 		return err
 	}
-	if clusterAPI && !r.connected {
-		err := r.Clusters.Connect(ctx, r.mgr, workload.Options{
-			UserAgent: r.mgr.GetConfig().UserAgent, SyncPeriod: r.settings.SyncPeriod, OnStandby: r.settings.Gates.Enabled(features.WarmStandby),
-			QPS: r.settings.WorkloadQPS, Burst: r.settings.WorkloadBurst, RefuseInsecure: r.settings.InsecureKubeconfigs == settings.Refuse,
-		})
-		if err != nil {
-			return errors.Wrap(err, "failed to connect workload clusters")
-		}
-		r.connected = true
+	if err := r.connect(ctx, clusterAPI); err != nil {
+		return err
 	}
 	for _, kind := range kinds {
 		if err := kind.SetupWithManager(ctx, r.mgr); err != nil {
@@ -311,11 +364,32 @@ func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
 	return nil
 }
 
+// fences is the controller of NodeFences. Without Cluster API, it fences Nodes of its own cluster.
+type fences struct {
+	*parts
+	started bool
+}
+
+func (f *fences) setUp(ctx context.Context, clusterAPI bool) error {
+	if err := clusterapi.OwnKinds(f.api, "nodefences", "fenceprofiles"); err != nil {
+		return err
+	}
+	if err := f.connect(ctx, clusterAPI); err != nil || f.started {
+		return err
+	}
+	err := fencing.SetupWithManager(f.mgr, fencing.Options{
+		Clusters: f.clusters, Events: f.events, Clock: clock.RealClock{}, Observe: f.settings.Mode == settings.Observe,
+		WatchFilter: f.settings.WatchFilter, OwnNodesNamespace: f.settings.OwnNodesNamespace,
+	})
+	f.started = err == nil
+	return err
+}
+
 // leaseHolder reads live which instance leads, because a cache would hide a missing permission.
-func leaseHolder(reader client.Reader, namespace string) func(ctx context.Context) (string, error) {
+func leaseHolder(reader client.Reader, s *settings.Settings) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		lease := &coordinationv1.Lease{}
-		err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: settings.LeaseName}, lease)
+		err := reader.Get(ctx, client.ObjectKey{Namespace: s.LeaderElection.Namespace, Name: s.LeaseName()}, lease)
 		return ptr.Deref(lease.Spec.HolderIdentity, ""), client.IgnoreNotFound(err)
 	}
 }

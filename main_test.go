@@ -221,6 +221,7 @@ func TestManager_InvalidFlags_AreExplained(t *testing.T) {
 		{"a log format that does not exist", []string{"--logging-format=xml"}, 2, "manager: --logging-format"},
 		{"TLS that does not exist", []string{"--tls-min-version=TLS9"}, 2, "manager: --tls-min-version"},
 		{"leader election without a namespace", []string{"--leader-elect"}, 2, "set the environment variable POD_NAMESPACE"},
+		{"fencing without its gate", []string{"--controllers=fencing"}, 2, "set --feature-gates=NodeFencing=true"},
 		{"no cluster", []string{"--kubeconfig=/does/not/exist"}, 1, "set --kubeconfig or KUBECONFIG"},
 	}
 	for _, test := range tests {

@@ -21,7 +21,7 @@ if [ -n "$version" ]; then
 fi
 make --no-print-directory -s bin/kustomize >&2
 mkdir -p "$out"
-for part in default:infrastructure-components addon:addon-components; do
+for part in default:infrastructure-components addon:addon-components fencing:fencing-components; do
   bin/kustomize build "config/${part%%:*}" | sed -E "s|^( *image: [^ ]+):dev$|\1:${version:-dev}|" > "$out/${part##*:}.yaml.new"
   # A file is there whole or not at all.
   mv "$out/${part##*:}.yaml.new" "$out/${part##*:}.yaml"

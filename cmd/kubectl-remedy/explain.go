@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/describe"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/diagnose"
 )
 
@@ -100,7 +103,8 @@ func explainCommand(c *connection) *cobra.Command {
 			"A Node is that of a Machine in the namespace, one of the Cluster that --cluster selects, or one of the cluster that the " +
 			"kubeconfig\nselects.\n\n" +
 			"The evaluation needs the permission to read the kubeconfig Secret of the Cluster. Without it, the command prints " +
-			"what the manager reports.",
+			"what the manager reports.\n\n" +
+			"If fencing is installed, the NodeFences of the Node follow: what is proven, what is missing, and how to cancel them.",
 		Example: "  kubectl remedy explain machine/workers-x7k2p -n team-a\n" +
 			"  kubectl remedy explain node/worker-3 -n team-a --cluster prod\n" +
 			"  kubectl remedy explain node/worker-3 --this-cluster",
@@ -112,13 +116,66 @@ func explainCommand(c *connection) *cobra.Command {
 			}
 			x, err := cluster.Explain(command.Context(), subject)
 			if err != nil {
+				if x = withoutChecks(subject, err); x == nil {
+					return err
+				}
+			}
+			all, err := addFences(command.Context(), c, subject, x)
+			if err != nil {
 				return err
 			}
-			return write(command.OutOrStdout(), t.format, x, x.String)
+			return write(command.OutOrStdout(), t.format, all, all.String)
 		},
 	}
 	t.addFlags(command)
 	return command
+}
+
+// explanation is that of the checks, and the fences of the Node.
+type explanation struct {
+	*diagnose.Explanation `json:",inline"`
+
+	Fences []describe.Fence `json:"fences,omitempty"`
+}
+
+func (x *explanation) String() string {
+	text := x.Explanation.String()
+	for i := range x.Fences {
+		text += "\n" + x.Fences[i].String()
+	}
+	return text
+}
+
+// withoutChecks is the explanation of a Node where only fencing is installed; nil if another error has occurred.
+func withoutChecks(s diagnose.Subject, err error) *diagnose.Explanation {
+	if !s.Node || s.Cluster != "" || !meta.IsNoMatchError(err) {
+		return nil
+	}
+	return &diagnose.Explanation{Node: s.Name, Responsible: []string{"The kinds of checks are not installed, so nothing remediates this Node"}}
+}
+
+// addFences adds the fences of the Node of an explanation.
+func addFences(ctx context.Context, c *connection, s diagnose.Subject, x *diagnose.Explanation) (*explanation, error) {
+	all := &explanation{Explanation: x}
+	if x.Node == "" {
+		return all, nil
+	}
+	config, _, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	reader, err := describe.NewReader(config)
+	if err != nil {
+		return nil, err
+	}
+	target := describe.Target{Node: x.Node, Namespace: s.Namespace}
+	target.Cluster.Namespace, target.Cluster.Name, _ = strings.Cut(x.Cluster, "/")
+	_, target.Machine, _ = strings.Cut(x.Machine, "/")
+	var unread string
+	if all.Fences, unread = describe.Find(ctx, reader, target); unread != "" {
+		x.Unread = append(x.Unread, unread)
+	}
+	return all, nil
 }
 
 // write writes a value in a format.

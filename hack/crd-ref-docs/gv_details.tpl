@@ -7,7 +7,9 @@
 {{- range $part := list "" "Spec" "Status" }}
 {{- $name := print $kind $part }}
 {{- $shown = append $shown $name }}
-{{ template "type" (dict "type" (index $gv.Types $name) "types" $gv.Types "inlined" $inlined "heading" (ternary "##" "###" (eq $part ""))) }}
+{{- with index $gv.Types $name }}
+{{ template "type" (dict "type" . "types" $gv.Types "inlined" $inlined "heading" (ternary "##" "###" (eq $part ""))) }}
+{{- end }}
 {{- end }}
 {{- end }}
 ## Parts

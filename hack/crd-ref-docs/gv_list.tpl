@@ -1,7 +1,7 @@
 {{- define "gvList" -}}
-<!-- Made from the comments and markers in api/v1alpha1: change those, and run 'make generate'. -->
+<!-- Made from the comments and markers in {{ markdownTemplateValue "source" }}: change those, and run 'make generate'. -->
 
-# API reference
+# {{ markdownTemplateValue "title" }}
 {{ range . }}
 The kinds of `{{ .GroupVersionString }}`, field by field. The API server validates the rules whenever an object is written.
 Other projects have kinds of the same names: use the short names, or the full ones that end in `.{{ .Group }}`.

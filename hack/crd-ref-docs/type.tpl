@@ -5,14 +5,14 @@
 {{ .heading }} {{ $type.Name }}
 
 {{ $type.Doc | replace "\n" " " }}
-{{- if or $type.IsAlias (index $type.Markers "kubebuilder:validation:Type") }} It is written as a string.{{ end }}
+{{- if or (and $type.IsAlias (not (index $type.Markers "kubebuilder:validation:MaxProperties"))) (index $type.Markers "kubebuilder:validation:Type") }} It is written as a string.{{ end }}
 {{ with index $type.Markers "kubebuilder:resource" }}{{ template "resource" (dict "resource" (last .) "columns" (index $type.Markers "kubebuilder:printcolumn")) }}{{ end }}
 {{- $rules := list -}}
-{{- range $type.Validation }}{{ if not (has . (list "Type: string")) }}{{ $rules = append $rules . }}{{ end }}{{ end }}
+{{- range $type.Validation }}{{ if not (has . (list "Type: " "XIntOrString: \\{\\}" "XIntOrString: {}")) }}{{ $rules = append $rules . }}{{ end }}{{ end }}
 {{- $messages := index $type.Markers "kubebuilder:validation:XValidation" -}}
 {{- range $name := $inlined }}
 {{- $part := index $types $name }}
-{{- range $part.References }}{{ if eq .Name $type.Name }}{{ $messages = concat $messages (index $part.Markers "kubebuilder:validation:XValidation") }}{{ end }}{{ end }}
+{{- if $part }}{{ range $part.References }}{{ if eq .Name $type.Name }}{{ $messages = concat $messages (index $part.Markers "kubebuilder:validation:XValidation") }}{{ end }}{{ end }}{{ end }}
 {{- end }}
 {{- if or $rules $messages }}
 Rules:
@@ -35,7 +35,7 @@ Rules:
 | --- | --- |
 {{ range $type.EnumValues -}}
 {{- /* A Go comment begins with the name of the constant, which nobody who writes YAML has seen. */ -}}
-| `{{ .Name }}` | {{ regexReplaceAll "^[A-Za-z]+ " (trim .Doc | replace "\n" " ") "" | markdownRenderFieldDoc }} |
+| `{{ .Name }}` | {{ regexReplaceAll "^[A-Za-z]+:? " (trim .Doc | replace "\n" " ") "" | markdownRenderFieldDoc }} |
 {{ end }}
 {{- end }}
 {{- if and $type.References (not $type.GVK) }}

@@ -7,7 +7,8 @@
 {{- else if eq .Name "IntOrString" -}}integer or string
 {{- else if eq .Name "Time" -}}time, as 2026-01-02T15:04:05Z
 {{- else if eq .Name "LabelSelectorOperator" -}}string
-{{- else if hasSuffix "/api/v1alpha1" .Package -}}{{ markdownRenderLocalLink .Name }}
+{{- else if hasSuffix (print "/" (markdownTemplateValue "source")) .Package -}}{{ markdownRenderLocalLink .Name }}
+{{- else if hasSuffix "/api/v1alpha1" .Package -}}[{{ .Name }}](api.md#{{ lower .Name }})
 {{- else -}}{{ .Name }}
 {{- end -}}
 {{- end -}}
@@ -27,7 +28,7 @@
 required{{ $separator = "<br />" }}
 {{- end -}}
 {{- range .Validation -}}
-{{- if not (or (has . (list "Optional: {}" "Required: {}")) (has . (default list $field.Type.Validation))) -}}
+{{- if not (or (has . (list "Optional: {}" "Required: {}" "Schemaless: {}" "Type: object" "XIntOrString: {}")) (has . (default list $field.Type.Validation))) -}}
 {{ $separator }}{{ template "rule" . }}{{ $separator = "<br />" }}
 {{- end -}}
 {{- end -}}

@@ -15,11 +15,17 @@ import (
 // alpha: v0.1
 const WarmStandby featuregate.Feature = "WarmStandby"
 
+// NodeFencing allows a process to run the controller of exp/fencing, which switches machines off and on.
+//
+// alpha: v0.1
+const NodeFencing featuregate.Feature = "NodeFencing"
+
 // New returns the gates with their defaults. The flag --feature-gates changes them.
 func New() (featuregate.MutableFeatureGate, error) {
 	gates := featuregate.NewFeatureGate()
 	err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
 		WarmStandby: {Default: false, PreRelease: featuregate.Alpha},
+		NodeFencing: {Default: false, PreRelease: featuregate.Alpha},
 	})
 	return gates, errors.Wrap(err, "failed to register the feature gates")
 }

@@ -52,9 +52,9 @@ func (u *unread) harmless() bool {
 	return u.kind != nil && apierrors.IsForbidden(u.err) && !u.kind.is(clusterv1.GroupVersion.Group, "Machine") && !u.kind.ofRequests()
 }
 
-// pageSize is the number of objects in one page of a list. maxObjects is how many objects with traces a cluster can have: every Node can
-// have a history, and Kubernetes supports 5,000 Nodes.
-const pageSize, maxObjects = 500, 100_000
+// pageSize is the number of objects in one page of a list: a page of Pods in a workload cluster has to be within the limits of an answer.
+// maxObjects is how many objects with traces a cluster can have: every Node can have a history, and Kubernetes supports 5,000 Nodes.
+const pageSize, maxObjects = 100, 100_000
 
 var errTooManyObjects = errors.Errorf("the API server returns more than %d objects with traces of Remedy", maxObjects)
 

@@ -33,7 +33,7 @@ import (
 // namespaces, and the tests count what is left. workloads is shared: the tests change and count only objects that name this project's API
 // group.
 var (
-	management = testenv.New(testenv.ClusterAPIKinds(), testenv.RemedyKinds, testenv.RemediationKinds(remediator.Metal3))
+	management = testenv.New(testenv.ClusterAPIKinds(), testenv.RemedyKinds, testenv.RemediationKinds(remediator.Metal3, nodeFence))
 	workloads  = testenv.Shared(controlplane.Workload)
 )
 

@@ -23,7 +23,6 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
@@ -46,9 +45,9 @@ func (u *Uninstaller) deleteLease(ctx context.Context, c *Cluster, lease *coordi
 
 // endLeaderElection waits in every namespace until no manager is leader, and deletes the Lease. A manager outside of a Deployment renews
 // its Lease, and would undo the uninstall.
-func (u *Uninstaller) endLeaderElection(ctx context.Context) error {
+func (u *Uninstaller) endLeaderElection(ctx context.Context, name string) error {
 	leases := &coordinationv1.LeaseList{}
-	if err := u.Management.client.List(ctx, leases, client.MatchingFields{"metadata.name": settings.LeaseName}); err != nil {
+	if err := u.Management.client.List(ctx, leases, client.MatchingFields{"metadata.name": name}); err != nil {
 		return errors.Wrap(err, "failed to list the Leases of the leader election")
 	}
 	for i := range leases.Items {

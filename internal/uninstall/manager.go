@@ -19,19 +19,22 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
 )
 
-// managers returns the Deployments of managers in all namespaces, however they were installed.
-func (u *Uninstaller) managers(ctx context.Context) ([]appsv1.Deployment, error) {
+// checksManager is the label of the managers of checks.
+const checksManager = "remedy-controller-manager"
+
+// managers returns the Deployments of managers with a label in all namespaces, however they were installed.
+func (u *Uninstaller) managers(ctx context.Context, label string) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
-	err := u.Management.client.List(ctx, list, client.MatchingLabels{"control-plane": "remedy-controller-manager"})
+	err := u.Management.client.List(ctx, list, client.MatchingLabels{"control-plane": label})
 	return list.Items, errors.Wrap(err, "failed to list the Deployments of managers")
 }
 
 func scaledUp(manager appsv1.Deployment) bool { return ptr.Deref(manager.Spec.Replicas, 1) > 0 }
 
-// stopManagers scales the managers to zero and waits until none of them can write. Without the permission for that, nothing is removed,
-// because a running manager would undo it.
-func (u *Uninstaller) stopManagers(ctx context.Context) error {
-	managers, err := u.managers(ctx)
+// stopManagers scales the managers with a label to zero and waits until none of them can write. Without the permission for that, nothing is
+// removed, because a running manager would undo it.
+func (u *Uninstaller) stopManagers(ctx context.Context, label, lease string) error {
+	managers, err := u.managers(ctx, label)
 	if err != nil {
 		return errors.WithMessage(err, "nothing was changed")
 	}
@@ -55,7 +58,7 @@ func (u *Uninstaller) stopManagers(ctx context.Context) error {
 			}
 		}
 	}
-	return u.endLeaderElection(ctx)
+	return u.endLeaderElection(ctx, lease)
 }
 
 // awaitPods waits until no Pod of a manager runs. A Pod that has failed, for instance by an eviction, stays until it is deleted.
@@ -85,10 +88,15 @@ func (u *Uninstaller) awaitPods(ctx context.Context, manager *appsv1.Deployment)
 
 // findRestartedManagers reports managers that were scaled up during the uninstall.
 func (u *Uninstaller) findRestartedManagers(ctx context.Context) error {
-	managers, err := u.managers(ctx)
+	managers, err := u.managers(ctx, checksManager)
 	if err != nil || u.DryRun {
 		return err
 	}
+	ofFencing, err := u.managers(ctx, fencingManager)
+	if err != nil {
+		return err
+	}
+	managers = append(managers, ofFencing...)
 	for _, manager := range slices.DeleteFunc(managers, func(d appsv1.Deployment) bool { return !scaledUp(d) }) {
 		u.leave("Deployment %s/%s was scaled up again and may have written annotations and conditions again: keep it at 0 "+
 			"replicas where it is managed, for instance in a GitOps repository, or uninstall it", manager.Namespace, manager.Name)
@@ -99,7 +107,7 @@ func (u *Uninstaller) findRestartedManagers(ctx context.Context) error {
 // managerState returns whether a manager is running, and whether its flag adopts checks without an annotation. Without the permission to
 // list managers, both are assumed.
 func (u *Uninstaller) managerState(ctx context.Context) (running, adoptsAll bool) {
-	managers, err := u.managers(ctx)
+	managers, err := u.managers(ctx, checksManager)
 	for i := range managers {
 		adoptsAll = adoptsAll || slices.ContainsFunc(inTreeSelections(&managers[i]), func(value settings.InTreeChecks) bool {
 			// The value can be a variable that is only known in the Pod.

@@ -126,7 +126,7 @@ func namespacePermissions() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(core, []string{"machinehealthchecks"}, "get", "list", "patch"), rule(core, []string{"machinehealthchecks/status"}, "patch"),
 		rule(core, []string{"clusters"}, "get"), rule(core, []string{"machines"}, "get", "list", "patch"),
-		rule(remedyv1.GroupVersion.Group, []string{"machinehealthchecks"}, "list"),
+		rule(remedyv1.GroupVersion.Group, []string{"machinehealthchecks", nodeFence.Plural}, "list"),
 		rule(remediator.Metal3.Group, []string{remediator.Metal3.Plural}, "get", "list", "patch", "delete"),
 	}
 }

@@ -26,6 +26,9 @@ func (u *Uninstaller) cleanCluster(ctx context.Context, c *Cluster) (nodeChecks 
 	for i := range failed {
 		u.leave("%s: %s: %s", c.name, failed[i].name, failed[i].err)
 	}
+	if err := u.removeFencingTaints(ctx, c); err != nil {
+		u.leave("%s: %s", c.name, err)
+	}
 	if c == u.Management {
 		found = append(found, u.checksWithConditionsOnly(ctx)...)
 	}

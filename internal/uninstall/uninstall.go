@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
@@ -58,7 +59,10 @@ var DefaultTimeouts = Timeouts{Stop: 2 * time.Minute, Release: 30 * time.Second,
 
 // All stops the managers and removes Remedy from the management cluster and from every workload cluster that can be reached.
 func (u *Uninstaller) All(ctx context.Context) error {
-	if err := u.stopManagers(ctx); err != nil {
+	if err := u.stopManagers(ctx, checksManager, settings.LeaseName); err != nil {
+		return err
+	}
+	if err := u.endFences(ctx); err != nil {
 		return err
 	}
 	u.stopped = u.Clock.Now()

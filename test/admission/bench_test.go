@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
@@ -41,7 +42,7 @@ type bench struct {
 }
 
 var startedBench = &bench{Environment: testenv.New(
-	testenv.RemedyKinds, testenv.ClusterAPIKinds("machines", "clusters"), installCoreChecks, testenv.Kustomization(policies),
+	testenv.RemedyKinds, testenv.ClusterAPIKinds("machines", "clusters"), installCoreChecks, testenv.Kustomization(policies), installFencing,
 )}
 
 // policyBench is the bench, without objects, until the end of the test.
@@ -91,6 +92,8 @@ func (b *bench) withoutPolicy(t *testing.T, name string, attempt func() error) {
 	binding.SetAPIVersion("admissionregistration.k8s.io/v1")
 	binding.SetKind("ValidatingAdmissionPolicyBinding")
 	g.Expect(b.API.Get(t.Context(), client.ObjectKey{Name: name}, binding)).To(Succeed())
+	free := client.RawPatch(apitypes.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
+	g.Expect(b.API.Patch(t.Context(), binding.DeepCopy(), free)).To(Succeed())
 	g.Expect(b.API.Delete(t.Context(), binding)).To(Succeed())
 	g.Eventually(attempt).Should(Succeed())
 	binding.SetResourceVersion("")

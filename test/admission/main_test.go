@@ -43,8 +43,13 @@ func tryCreate(ctx context.Context, c client.Client, object *unstructured.Unstru
 
 func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
+	return definitionsIn(t, crdFolder)
+}
+
+func definitionsIn(t *testing.T, folder string) map[string]*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
 	g := NewWithT(t)
-	files, err := filepath.Glob(filepath.Join(crdFolder, "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(files).ToNot(BeEmpty())
 	crds := map[string]*apiextensionsv1.CustomResourceDefinition{}

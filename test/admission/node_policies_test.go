@@ -4,12 +4,17 @@
 package admission_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 )
 
 func node() *unstructured.Unstructured {
@@ -29,54 +34,69 @@ const (
 // nodeEditor may change Nodes and their status, as a kubelet may.
 var nodeEditor = to("get,create,update,patch", "", "nodes,nodes/status")
 
-func TestManualNodeRemediationPolicy_NoDelete_Warns(t *testing.T) {
+func TestManualNodeRemediationPolicy_NoDelete_Denies(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
 	ctx := t.Context()
-	editor, warned := b.may(t, "editor", nodeEditor)
+	editor, _ := b.may(t, "editor", nodeEditor)
 	n := node()
 	g.Expect(b.API.Create(ctx, n)).To(Succeed())
-	g.Eventually(func(g Gomega) string {
-		g.Expect(tryUpdate(t, editor, n, nodeByHand)).To(Succeed(), "the policy only warns")
-		return warned.take()
-	}).Should(HaveSuffix(notAllowedToDeleteNode))
+	untilPoliciesWork(g, func() error { return tryUpdate(t, editor, n, nodeByHand) }, notAllowedToDeleteNode)
 	g.Eventually(b.audited).
 		Should(And(ContainSubstring("validation.policy.admission.k8s.io/validation_failure"), ContainSubstring("remedy-system-manual-node-remediation")))
-	g.Expect(editor.Status().Update(ctx, patched(g, n, nodeByHand), client.DryRunAll)).To(Succeed())
-	g.Expect(warned.take()).To(HaveSuffix(notAllowedToDeleteNode), "an update of the status can also set it")
+	// An update of the status can also set it.
+	g.Expect(editor.Status().Update(ctx, patched(g, n, nodeByHand), client.DryRunAll)).To(MatchError(HaveSuffix(notAllowedToDeleteNode)))
 
 	for name, rule := range map[string]rbacv1.PolicyRule{
 		"all": to("delete", "", "nodes"),
 		"one": {APIGroups: []string{""}, Resources: []string{"nodes"}, ResourceNames: []string{"node-1"}, Verbs: []string{"delete"}},
 	} {
-		deletes, warnings := b.may(t, "deletes-"+name, nodeEditor, rule)
+		deletes, _ := b.may(t, "deletes-"+name, nodeEditor, rule)
 		g.Expect(tryUpdate(t, deletes, n, nodeByHand)).To(Succeed(), name)
-		g.Expect(warnings.take()).To(BeEmpty(), name)
 	}
 
 	marked := patched(g, n, nodeByHand)
 	g.Expect(b.API.Update(ctx, marked)).To(Succeed())
-	for change, warns := range map[string]bool{"a: b": false, "remedy.cluster.x-k8s.io/remediate-node: null": false, "remedy.cluster.x-k8s.io/remediate-node: x": true} {
-		g.Expect(tryUpdate(t, editor, marked, "{metadata: {annotations: {"+change+"}}}")).To(Succeed(), change)
-		g.Expect(warned.take() != "").To(Equal(warns), change)
+	for change, outcome := range map[string]types.GomegaMatcher{
+		"a: b": Succeed(), "remedy.cluster.x-k8s.io/remediate-node: null": Succeed(),
+		"remedy.cluster.x-k8s.io/remediate-node: x": MatchError(HaveSuffix(notAllowedToDeleteNode)),
+	} {
+		g.Expect(tryUpdate(t, editor, marked, "{metadata: {annotations: {"+change+"}}}")).To(outcome, change)
 	}
 	g.Expect(b.API.Delete(ctx, n)).To(Succeed())
-	g.Expect(tryCreate(ctx, editor, patched(g, node(), nodeByHand))).To(Succeed())
-	g.Expect(warned.take()).To(HaveSuffix(notAllowedToDeleteNode), "also on creation")
+	g.Expect(tryCreate(ctx, editor, patched(g, node(), nodeByHand))).To(MatchError(HaveSuffix(notAllowedToDeleteNode)))
 }
 
-func TestDenyComponent_NoDelete_DeniesNodeRemediation(t *testing.T) {
+// An API server that starts has no parameters of policies for a moment, as for a kind that is not served. It must not deny what kubelets
+// write meanwhile.
+func TestNodePolicies_NoParameters_KubeletsUpdate(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
-	b.deny(t)
-	editor, _ := b.may(t, "editor", nodeEditor)
-	deletes, _ := b.may(t, "deletes", nodeEditor, to("delete", "", "nodes"))
+	ctx := t.Context()
+	kubelet, _ := b.may(t, "kubelet", nodeEditor)
 	n := node()
-	g.Expect(b.API.Create(t.Context(), n)).To(Succeed())
-	untilPoliciesWork(g, func() error { return tryUpdate(t, editor, n, nodeByHand) }, notAllowedToDeleteNode)
-	g.Expect(editor.Status().Update(t.Context(), patched(g, n, nodeByHand), client.DryRunAll)).To(MatchError(HaveSuffix(notAllowedToDeleteNode)))
-	g.Expect(tryUpdate(t, deletes, n, nodeByHand)).To(Succeed())
-	g.Expect(tryUpdate(t, editor, n, "{metadata: {labels: {a: b}}}")).To(Succeed())
+	g.Expect(b.API.Create(ctx, n)).To(Succeed())
+	objects, err := manifests.Render(ctx, b.Kubectl, "../../config", policies)
+	g.Expect(err).ToNot(HaveOccurred())
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return !strings.Contains(o.GetName(), "node") })
+	g.Expect(objects).To(HaveLen(4), "two policies and their bindings")
+	for _, o := range objects {
+		o.SetName("starting-" + o.GetName())
+		o.SetFinalizers(nil)
+		if name, found, _ := unstructured.NestedString(o.Object, "spec", "policyName"); found {
+			g.Expect(unstructured.SetNestedField(o.Object, "starting-"+name, "spec", "policyName")).To(Succeed())
+		}
+		if _, found, _ := unstructured.NestedMap(o.Object, "spec", "paramKind"); found {
+			g.Expect(unstructured.SetNestedField(o.Object, "NotServed", "spec", "paramKind", "kind")).To(Succeed())
+		}
+		b.CreateUntilEnd(t, o)
+	}
+	// A policy without parameters shows when the API server enforces all of them.
+	editor, _ := b.may(t, "editor", nodeEditor)
+	g.Eventually(func() error { return tryUpdate(t, editor, n, nodeByHand) }).Should(MatchError(ContainSubstring("starting-")))
+	unready := patched(g, n, "{status: {conditions: [{type: Ready, status: 'False'}]}}")
+	g.Consistently(func() error { return kubelet.Status().Update(ctx, unready, client.DryRunAll) }, "1s").Should(Succeed())
+	g.Expect(tryUpdate(t, kubelet, n, "{metadata: {labels: {a: b}}}")).To(Succeed())
 }
 
 // A NodeHealthCheck names the namespace of its templates, and the permissions are those of that namespace.

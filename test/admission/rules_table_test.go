@@ -86,6 +86,11 @@ var sharedRows = []row{
 	{name: "a storm cool-down of more than a year", patch: "{spec: {stormCooldownDuration: 8761h}}", at: "spec.stormCooldownDuration", message: notADuration},
 	{name: "a duration with a sign", patch: "{spec: {stormCooldownDuration: -5m}}", at: "spec.stormCooldownDuration", message: notADuration},
 	{name: "a duration without a unit", patch: "{spec: {stormCooldownDuration: '300'}}", at: "spec.stormCooldownDuration", message: notADuration},
+	{name: "a number as a duration", patch: "{spec: {stormCooldownDuration: 300}}", at: "spec.stormCooldownDuration", message: notADuration},
+	{name: "a number as a duration of a condition", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'False', TIME: 300}]}}", at: "spec.unhealthyConditions[].TIME", message: notADuration},
+	{name: "a number as a healthyDelay", patch: "{spec: {healthyDelay: 0}}", at: "spec.healthyDelay", message: notADuration},
+	{name: "numbers as backoff", patch: "{spec: {backoff: {initial: 60, limit: 600}}}", at: "spec.backoff.initial", message: notADuration},
+	{name: "a number as a timeout of a step", patch: "{spec: {remediationTemplate: null, escalatingRemediations: [{order: 1, remediationTemplate: {apiVersion: a.b/v1, kind: FooTemplate, name: x, namespace: default}, timeout: 300}]}}", at: steps + "[].timeout", message: notADuration},
 	{name: "a duration that overflows", patch: "{spec: {stormCooldownDuration: 999999h999999h99999h}}", at: "spec.stormCooldownDuration", message: notADuration},
 	{name: "an invalid healthyDelay", patch: "{spec: {healthyDelay: -1s}}", at: "spec.healthyDelay", message: notADuration},
 	{name: "a pause without a reason", patch: "{spec: {pauseRequests: ['']}}", at: "spec.pauseRequests[]", message: "at least 1 chars long"},
@@ -135,6 +140,7 @@ var sharedRows = []row{
 
 var machineRows = []row{
 	{name: "the smallest check", base: machinesMinimal},
+	{name: "a number as a startup timeout", base: machinesMinimal, patch: "{spec: {nodeStartupTimeout: 0}}", at: "spec.nodeStartupTimeout", message: notADuration},
 	{name: "no template: the owner remediates", base: machinesMinimal, patch: "{spec: {remediationTemplate: null}}"},
 	{name: "an empty selector", base: machinesMinimal, patch: "{spec: {selector: {matchLabels: null}}}", at: "spec.selector", message: "must not be empty"},
 	{name: "an empty list of labels", base: machinesMinimal, patch: "{spec: {selector: {matchLabels: {nodepool: null}}}}", at: "spec.selector", message: "must not be empty"},

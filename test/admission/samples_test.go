@@ -81,6 +81,9 @@ func TestSamples_Created_AreAccepted(t *testing.T) {
 				g.Expect(taken).ToNot(HaveKey(key), "two samples have the same name")
 				taken[key] = name
 				templates[key] = true
+				if spec, _, _ := unstructured.NestedMap(sample.Object, "spec"); strings.HasSuffix(sample.GetKind(), "HealthCheck") {
+					g.Expect(spec).To(HaveKeyWithValue("mode", "Observe"), "a sample that is applied must not remediate")
+				}
 				if sample.GetKind() == "MachineHealthCheck" {
 					g.Expect(sample.GetNamespace()).To(Equal("default"), "an empty cluster has no other namespace")
 					for _, template := range templatesOf(g, sample) {

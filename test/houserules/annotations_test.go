@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	keyConstant  = regexp.MustCompile(`\w+(?:Annotation|Label|Finalizer) += (Prefix \+ )?"([^"]+)"`)
+	keyConstant  = regexp.MustCompile(`\w+(?:Annotation|Label|Finalizer|Taint) += (Prefix \+ )?"([^"]+)"`)
 	ofClusterAPI = regexp.MustCompile(`^(clusterctl\.)?cluster\.x-k8s\.io/`)
 	keyInTable   = regexp.MustCompile("(?m)^\\| `([a-z0-9./A-Z-]+/[a-zA-Z-]+)`")
 )
@@ -28,15 +28,19 @@ func TestAnnotationsPage_AllKeys_AreListed(t *testing.T) {
 	g := NewWithT(t)
 	code, err := os.ReadFile(filepath.Join(root, "api", "v1alpha1", "annotations.go"))
 	g.Expect(err).ToNot(HaveOccurred())
+	ofFences, err := os.ReadFile(filepath.Join(root, "exp", "fencing", "api", "v1alpha1", "nodefence_status_types.go"))
+	g.Expect(err).ToNot(HaveOccurred())
 	page, err := os.ReadFile(filepath.Join(root, "docs", "annotations.md"))
 	g.Expect(err).ToNot(HaveOccurred())
 	var keys, listed []string
-	for _, match := range keyConstant.FindAllStringSubmatch(string(code), -1) {
+	for _, match := range keyConstant.FindAllStringSubmatch(string(code)+string(ofFences), -1) {
 		key := match[2]
 		if match[1] != "" {
 			key = remedyv1.Prefix + key
 		}
-		keys = append(keys, key)
+		if !ofClusterAPI.MatchString(key) {
+			keys = append(keys, key)
+		}
 	}
 	for _, match := range keyInTable.FindAllStringSubmatch(string(page), -1) {
 		if !ofClusterAPI.MatchString(match[1]) {

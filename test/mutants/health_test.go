@@ -55,6 +55,9 @@ var health = []mutant{
 	h("rules.go", "if m.Reached {", "if true {", verdicts),
 	h("rules.go", "t.nodeState() != NotJoined", "t.nodeState() == Present", verdicts),
 	h("rules.go:ruleUnhealthyNode", "string(condition.Status) != check.Status", "string(condition.Status) == check.Status", verdicts),
+	h("rules.go", "since = Latest(since, t.notReadySince())", "_ = t", "TestEvaluate_CopiedCondition_CountsFromTheNode"),
+	h("rules.go", " && c.Status != corev1.ConditionTrue && ", " && ", "TestEvaluate_CopiedCondition_CountsFromTheNode"),
+	h("rules.go", " && !c.LastHeartbeatTime.IsZero()", "", "TestEvaluate_CopiedCondition_CountsFromTheNode"),
 	h("rules.go", "if t.nodeState() != Present {", "if t.nodeState() == Gone {", verdicts),
 
 	h("snapshot.go", "t.Machine.ProviderID != t.Node.ProviderID", "t.Machine.ProviderID == t.Node.ProviderID", verdicts),

@@ -53,8 +53,8 @@ var turnsAndNotes = []mutant{
 	r("cleanup.go", "d.History, d.NodeGoneSince = orphan.History, orphan.NodeGoneSince", "", notes),
 	r("writes.go", "!d.History.same(&s.History)", "false", notes),
 	r("writes.go", "!d.NodeGoneSince.Equal(s.NodeGoneSince)", "false", notes),
-	r("cleanup.go", "if t.Request != nil {\n\t\tp.renewLease(t.Lease, d)\n\t}", "", lasts),
-	r("cleanup.go", "if orphan.Request != nil {\n\t\t\tp.renewLease(orphan.Lease, d)\n\t\t}", "", lasts),
+	r("cleanup.go", "if t.Request != nil {\n\t\tp.renewLease(t.Lease, t.Request, d, t.UnpausedAt)\n\t}", "", lasts),
+	r("cleanup.go", "if orphan.Request != nil {\n\t\t\tp.renewLease(orphan.Lease, orphan.Request, d)\n\t\t}", "", lasts),
 	r("writes.go", "d.LeaseUntil.After(s.Lease.Until)", "false", lasts),
 	r("plan.go", "p.wakeAt(d.RenewAt)\n\t\tplan.leased", "plan.leased", lasts),
 

@@ -168,6 +168,12 @@ func alertCases() map[string]alertCase {
 			quiet:  append(series("remedy_blocked_targets", ofWorkers+`,reason="ObserveMode"`, "2x90"), series("remedy_blocked_targets", ofNodes+`,reason="ManagedByOtherCheck"`, "2x90")...),
 			before: "59m", at: "61m",
 		},
+		"RemedyRequestOld": {
+			// The first request was started at 0, and the other one is started again all the time.
+			fires:  series("remedy_oldest_request_start_time_seconds", ofNodes, "0x140"),
+			quiet:  series("remedy_oldest_request_start_time_seconds", ofNodes, "0+60x140"),
+			before: "2h4m", at: "2h7m",
+		},
 		"RemedyRemediationFailed": {
 			fires:  series("remedy_remediations_total", ofWorkers+`,strategy="owner",outcome="timed_out"`, "0x20 1x100"),
 			quiet:  append(series("remedy_remediations_total", ofWorkers+`,strategy="owner",outcome="replaced"`, "0+1x120"), series("remedy_remediations_total", ofWorkers+`,strategy="owner",outcome="failed"`, "3x120")...),

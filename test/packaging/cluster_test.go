@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/cluster"
@@ -54,6 +55,14 @@ func TestComponents_InstalledAndDeleted_LeaveNoTraces(t *testing.T) {
 			ProviderName: "remedy", Type: string(clusterctlv1.InfrastructureProviderType), Version: version,
 		}
 		g.Expect(inCluster.Delete(t.Context(), cluster.DeleteOptions{Provider: provider, IncludeNamespace: true, IncludeCRDs: true, SkipInventory: true})).To(Succeed())
+		// The policies stay until their finalizer is removed: see TestUpgrade_TenantWritesCheck_IsDenied.
+		g.Eventually(func() []string { return outside(labelled(t, cp), "remedy-system") }, time.Minute).
+			Should(And(Not(BeEmpty()), HaveEach(HavePrefix("ValidatingAdmissionPolicy"))))
+		for _, policy := range slices.Concat(ofKind(made.Objs(), "ValidatingAdmissionPolicy"), ofKind(made.Objs(), "ValidatingAdmissionPolicyBinding")) {
+			policy.SetNamespace("")
+			free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+			g.Expect(admin.Patch(t.Context(), &policy, free)).To(Succeed())
+		}
 		// No namespace controller runs here, so the namespace stays terminating.
 		g.Eventually(func() []string { return outside(labelled(t, cp), "remedy-system") }, time.Minute).Should(BeEmpty())
 		namespace := &corev1.Namespace{}

@@ -153,7 +153,7 @@ func asInput(families map[string]*dto.MetricFamily, change func(family string, v
 // worst replaces the values of gauges by those that alerts are about.
 func worst(family string, value float64) float64 {
 	switch family {
-	case "remedy_check_condition", "remedy_remediation_allowed":
+	case "remedy_check_condition", "remedy_remediation_allowed", "remedy_oldest_request_start_time_seconds":
 		return 0
 	case "remedy_storm_active":
 		return 1

@@ -61,10 +61,8 @@ func TestPermissions_Remediators_AreThoseOfMedik8s(t *testing.T) {
 	g := NewWithT(t)
 	rules := aggregated(t, nil)
 	var wanted []rbacv1.PolicyRule
-	for _, kind := range append(remediator.Kinds(), remediator.NewKind("customized-user-remediation.medik8s.io", "v1alpha1", "CustomizedUserRemediation")) {
-		if kind != remediator.Metal3 {
-			wanted = append(wanted, kind.Rules()...)
-		}
+	for _, kind := range remediator.Medik8s() {
+		wanted = append(wanted, kind.Rules()...)
 	}
 	g.Expect(rules).To(ConsistOf(wanted))
 }

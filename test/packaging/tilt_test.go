@@ -45,16 +45,23 @@ type tiltProvider struct {
 
 const root = "../.."
 
+// readTilt returns the provider of the manager of checks, which is the first of both.
 func readTilt(t *testing.T) tiltProvider {
+	t.Helper()
+	return readTiltProviders(t)[0]
+}
+
+func readTiltProviders(t *testing.T) []tiltProvider {
 	t.Helper()
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.Join(root, "tilt-provider.json"))
 	g.Expect(err).ToNot(HaveOccurred())
 	decoder := json.NewDecoder(strings.NewReader(string(content)))
 	decoder.DisallowUnknownFields()
-	var p tiltProvider
-	g.Expect(decoder.Decode(&p)).To(Succeed(), "a field that the Tiltfile does not read")
-	return p
+	var all []tiltProvider
+	g.Expect(decoder.Decode(&all)).To(Succeed(), "a field that the Tiltfile does not read")
+	g.Expect(all).To(HaveLen(2))
+	return all
 }
 
 func TestTiltProvider_Settings_FitComponents(t *testing.T) {
@@ -148,10 +155,11 @@ func withProvider(t *testing.T, manifests []byte) []byte {
 func tiltManifests(t *testing.T, folder, module string) error {
 	t.Helper()
 	for name, config := range map[string]string{
-		"core": filepath.Join(module, "core"), "kubeadm-bootstrap": filepath.Join(module, "bootstrap/kubeadm"),
-		"kubeadm-control-plane": filepath.Join(module, "controlplane/kubeadm"), "remedy": root,
+		"core": filepath.Join(module, "core/config/default"), "kubeadm-bootstrap": filepath.Join(module, "bootstrap/kubeadm/config/default"),
+		"kubeadm-control-plane": filepath.Join(module, "controlplane/kubeadm/config/default"),
+		"remedy":                filepath.Join(root, "config/default"), "remedy-fencing": filepath.Join(root, "config/tilt"),
 	} {
-		out, err := exec.Command(tool(t, "kustomize"), "build", filepath.Join(config, "config/default")).Output()
+		out, err := exec.Command(tool(t, "kustomize"), "build", config).Output()
 		if err != nil {
 			return err
 		}
@@ -208,8 +216,14 @@ func tiltSettings(t *testing.T, first string) []byte {
 	return block[1]
 }
 
-// startTilt executes Cluster API's Tiltfile with the settings of the docs, and more settings. The repository of Remedy holds what a change must rebuild, and nothing else.
+// startTilt executes Cluster API's Tiltfile with the settings of the docs, and more settings.
 func startTilt(t *testing.T, more ...byte) (tilt *tiltfile, checkout string) {
+	t.Helper()
+	return startTiltWith(t, append(tiltSettings(t, "# tilt-settings.yaml"), more...))
+}
+
+// startTiltWith executes Cluster API's Tiltfile. The repository of Remedy holds what a change must rebuild, and nothing else.
+func startTiltWith(t *testing.T, values []byte) (tilt *tiltfile, checkout string) {
 	t.Helper()
 	g := NewWithT(t)
 	module := clusterAPI(t)
@@ -223,8 +237,7 @@ func startTilt(t *testing.T, more ...byte) (tilt *tiltfile, checkout string) {
 	content, err := os.ReadFile(filepath.Join(module, "Tiltfile"))
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(os.WriteFile(filepath.Join(folder, "Tiltfile"), content, 0o600)).To(Succeed())
-	content = append(tiltSettings(t, "# tilt-settings.yaml"), more...)
-	g.Expect(os.WriteFile(filepath.Join(folder, "tilt-settings.yaml"), content, 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(folder, "tilt-settings.yaml"), values, 0o600)).To(Succeed())
 
 	open(t, "config")
 	tilt = &tiltfile{folder: folder, prepared: func() error { return tiltManifests(t, manifests, module) }}
@@ -259,6 +272,22 @@ func TestTiltfile_DebuggerInTheDocs_ListensOnThePort(t *testing.T) {
 	g.Expect(named(tilt.of("local_resource"), "name", "capremedy_binary").text("cmd")).To(ContainSubstring("-gcflags 'all=-N -l'"))
 	others := named(tilt.of("k8s_resource"), "new_name", "capi_controller")
 	g.Expect(others.args["port_forwards"]).To(BeEmpty())
+}
+
+// The fencing manager has the image of the manager of checks, and a namespace of its own.
+func TestTiltfile_FencingProvider_UsesSameImage(t *testing.T) {
+	g := NewWithT(t)
+	values := strings.Replace(string(tiltSettings(t, "# tilt-settings.yaml")), "- remedy\n", "- remedy\n- remedy-fencing\n", 1)
+	tilt, _ := startTiltWith(t, []byte(values))
+	resource := named(tilt.of("k8s_resource"), "new_name", "capremedyfencing_controller")
+	g.Expect(resource).ToNot(BeNil())
+	g.Expect(resource.text("workload")).To(Equal("remedy-fencing-controller-manager"))
+	g.Expect(resource.list("objects")).To(Equal([]string{"infrastructure-remedy-fencing:Provider:remedy-fencing-system"}))
+	g.Expect(resource.list("resource_deps")).To(Equal([]string{"provider_crd", "capremedy_controller"}))
+	g.Expect(named(tilt.of("local_resource"), "name", "capremedyfencing_binary")).To(BeNil())
+	provider := readTiltProviders(t)[1].Config
+	g.Expect(provider.KustomizeFolder).To(Equal("config/tilt"))
+	g.Expect(provider.Image).To(BeEmpty(), "Tilt builds an image once")
 }
 
 func expectBuild(t *testing.T, tilt *tiltfile, checkout string) {

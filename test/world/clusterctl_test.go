@@ -4,6 +4,8 @@
 package world_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -139,9 +141,16 @@ func (e *installation) deleted() {
 	e.Expect(namespace()).To(Succeed())
 	e.Expect(e.providers()).ToNot(HaveKey("remedy-system/infrastructure-remedy"))
 
+	e.Expect(e.policies()).To(BeEmpty())
 	e.Expect(e.w.InstallRemedy(ctx)).To(Succeed())
+	policies := e.policies()
+	e.Expect(policies).ToNot(BeEmpty())
 	e.Expect(e.providers()).To(HaveKey("remedy-system/infrastructure-remedy"))
 	_, err = e.clusterctl("delete", "--infrastructure=remedy", "--include-crd", "--include-namespace")
+	e.Expect(err).ToNot(HaveOccurred())
+	// In the reverse order, the policies stay until the plugin removes their finalizer.
+	e.Expect(slices.Sorted(maps.Keys(e.policies()))).To(Equal(slices.Sorted(maps.Keys(policies))))
+	_, err = remedy(e.t, e.w, "uninstall")
 	e.Expect(err).ToNot(HaveOccurred())
 	e.traces(none).Should(BeEmpty())
 	e.Eventually(e.crds, soon).Should(BeEmpty())

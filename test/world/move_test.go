@@ -61,7 +61,7 @@ spec:
   clusterRef: {namespace: %[1]s, name: genuine}
   selector: {matchLabels: {no-machine: has-this-label}}
   mode: Observe
-  remediationTemplate: {apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: PuppetRemediationTemplate, namespace: %[1]s, name: reboot}
+  remediationTemplate: {apiVersion: remediation.example.com/v1, kind: PuppetRemediationTemplate, namespace: %[1]s, name: reboot}
 `
 
 // A namespace with an in-memory cluster and one with a real API server goes to another management cluster, and back. Meanwhile the
@@ -157,7 +157,7 @@ func shot(t *testing.T, w *world.World, namespace string) map[string]client.Obje
 		"controlplane.cluster.x-k8s.io/v1beta2 KubeadmControlPlane", "bootstrap.cluster.x-k8s.io/v1beta2 KubeadmConfig", "bootstrap.cluster.x-k8s.io/v1beta2 KubeadmConfigTemplate",
 		"infrastructure.cluster.x-k8s.io/v1beta2 DevCluster", "infrastructure.cluster.x-k8s.io/v1beta2 DevMachine", "infrastructure.cluster.x-k8s.io/v1beta2 DevMachineTemplate",
 		"infrastructure.cluster.x-k8s.io/v1 PuppetCluster", "infrastructure.cluster.x-k8s.io/v1 PuppetMachine", "infrastructure.cluster.x-k8s.io/v1 PuppetMachineTemplate",
-		"controlplane.cluster.x-k8s.io/v1 PuppetControlPlane", "infrastructure.cluster.x-k8s.io/v1 PuppetRemediation",
+		"controlplane.cluster.x-k8s.io/v1 PuppetControlPlane", "remediation.example.com/v1 PuppetRemediation",
 		"remedy.cluster.x-k8s.io/v1alpha1 MachineHealthCheck",
 	} {
 		version, name, _ := strings.Cut(kind, " ")

@@ -5,7 +5,6 @@ package world
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -232,25 +231,7 @@ func (p *Process) Freeze() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(10 * time.Second); !p.stopped(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			return errors.Errorf("%s does not freeze", p.Name)
-		}
-	}
-	return nil
-}
-
-// stopped asks the kernel for the state of each thread: the word after its name, which stands in brackets.
-func (p *Process) stopped() bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
-	for _, thread := range threads {
-		// A thread that has just ended does nothing, either.
-		stat, err := os.ReadFile(thread)
-		if _, state, found := strings.Cut(string(stat), ") "); err == nil && found && !strings.HasPrefix(state, "T") {
-			return false
-		}
-	}
-	return true
+	return errors.Wrapf(procgroup.AwaitStopped(p.cmd.Process.Pid), "failed to freeze %s", p.Name)
 }
 
 // Thaw lets a frozen process go on.

@@ -6,10 +6,12 @@ package world
 import (
 	"context"
 	"os"
+	"time"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
@@ -18,8 +20,8 @@ import (
 
 // The kinds of a remediator that does nothing by itself: the test decides what it does. A request has a status subresource.
 var (
-	RemediationTemplate = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "PuppetRemediationTemplate"}
-	Remediation         = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "PuppetRemediation"}
+	RemediationTemplate = schema.GroupVersionKind{Group: "remediation.example.com", Version: "v1", Kind: "PuppetRemediationTemplate"}
+	Remediation         = schema.GroupVersionKind{Group: "remediation.example.com", Version: "v1", Kind: "PuppetRemediation"}
 )
 
 // InstallRemediations installs the kinds in the management cluster, and allows the in-tree controller and Remedy to create requests
@@ -55,6 +57,16 @@ func (w *World) installRemediations(ctx context.Context, plane *controlplane.Con
 		// The definitions are there already, and served.
 		if err := client.IgnoreAlreadyExists(c.Create(ctx, object)); err != nil {
 			return errors.Wrapf(err, "failed to make %s %s", object.GetKind(), object.GetName())
+		}
+	}
+	// A client finds a kind only when the document of all groups has it, which is later than that of its own group.
+	for _, kind := range []schema.GroupVersionKind{Remediation, RemediationTemplate} {
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			_, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+			return err == nil, nil
+		})
+		if err != nil {
+			return errors.Wrapf(err, "failed to find %s", kind.Kind)
 		}
 	}
 	return nil

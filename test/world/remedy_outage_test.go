@@ -4,6 +4,9 @@
 package world_test
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -59,6 +62,8 @@ func TestOutage_WorkloadCluster_NothingIsRemediated(t *testing.T) {
 
 	// That a cluster was cut off is known to the one who has seen it.
 	keepsItsMemory(t)
+	g.Eventually(func() string { return logOfPresentManager(t, w) }, soon).
+		Should(MatchRegexp(`Workload cluster is not connected.*Cluster="`+c.Namespace+"/"+c.Name+`"`), "the status may be that of a manager that was killed")
 	g.Eventually(says(t, check, remedyv1.ClusterReachableCondition), soon).Should(Equal("False ClusterUnreachable"))
 	turns(t, c, workers[0], corev1.ConditionTrue)
 	link.Restore()
@@ -67,4 +72,12 @@ func TestOutage_WorkloadCluster_NothingIsRemediated(t *testing.T) {
 	isWhole(t, c, world.WorkersPool, 2, workers[1])
 	isClean(t, check, 2)
 	g.Expect(seen.marked(t)).To(Equal([]string{workers[1].Name}), "only the one that is still silent when the Nodes have spoken")
+}
+
+// logOfPresentManager is what the manager has logged since it was started last.
+func logOfPresentManager(t *testing.T, w *world.World) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(w.Logs, world.Remedy+".log"))
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	return string(content[max(0, bytes.LastIndex(content, []byte("Starting manager"))):])
 }

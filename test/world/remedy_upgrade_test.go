@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -42,16 +43,34 @@ func (e *installation) upgradedAndRolledBack(marked, requested *clusterv1.Machin
 	e.kubelet()
 	before := e.inProgress(marked, requested)
 	existing := traces(ctx, e, e.w.Admin, none)
+	policies := e.policies()
+	e.Expect(policies).ToNot(BeEmpty())
 	e.Expect(e.keepsNextField()).To(BeFalse())
 	for _, step := range []struct{ version, manager, verbosity string }{{nextVersion, manager, "--v=3"}, {world.Version, "", "--v=2"}} {
 		e.Expect(e.w.UpgradeRemedy(ctx, step.version, step.manager)).To(Succeed())
 		e.Expect(e.w.Process(world.Remedy).Args).To(ContainElement(step.verbosity), "the Deployment is that of "+step.version)
 		e.Expect(e.providers()).To(HaveKeyWithValue("remedy-system/infrastructure-remedy", step.version))
+		e.Expect(e.policies()).To(Equal(policies), "clusterctl has deleted no policy, so there was no moment without one")
 		e.Eventually(e.keepsNextField, soon).Should(Equal(step.version == nextVersion), "the CRD is that of "+step.version)
 		e.reconciledAgain()
 		e.Eventually(func() remediations { return e.inProgress(marked, requested) }, soon).Should(Equal(before), step.version)
 		e.traces(none).Should(ContainElements(existing))
 	}
+}
+
+// policies are the policies of Remedy and their bindings, by their names.
+func (e *installation) policies() map[string]types.UID {
+	e.t.Helper()
+	found := map[string]types.UID{}
+	for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind + "List"})
+		e.Expect(e.w.Client.List(e.t.Context(), list, client.HasLabels{"cluster.x-k8s.io/provider"})).To(Succeed())
+		for i := range list.Items {
+			found[kind+" "+list.Items[i].Name] = list.Items[i].UID
+		}
+	}
+	return found
 }
 
 // changeRelease changes the release of the next version: another default of an argument, and one more field of MachineHealthChecks.

@@ -43,6 +43,10 @@ func (d *demonstration) installRemediator(ctx context.Context) error {
 	}
 	go func() {
 		for d.life.Err() == nil {
+			if provider.Nodes == nil {
+				// The workload cluster may not exist yet.
+				provider.Nodes, _ = d.cluster.Client(d.life)
+			}
 			// A conflict is tried again.
 			_, _ = provider.Act(d.life)
 			select {
