@@ -60,3 +60,23 @@ func TestCompare_NextStartAtOnce_IsAnother(t *testing.T) {
 	next := remediation.Decision{Action: remediation.StartRequest, Attempt: 1, InFlight: true}
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, next)).To(HaveLen(1))
 }
+
+// The mark that lets a remediator stop is read before the deletion that follows it.
+func TestCompare_MarkedAfterFailure_HasFailed(t *testing.T) {
+	step := remediation.StepID{Order: 1, Template: "a"}
+	for marked, outcome := range map[remediation.Reason]remedyv1.RemediationOutcome{
+		remediation.StepFailed: remedyv1.FailedOutcome, remediation.StepTimedOut: remedyv1.TimedOutOutcome,
+	} {
+		t.Run(string(marked), func(t *testing.T) {
+			g, s := NewWithT(t), &story{now: noon, policy: remediation.Policy{Steps: []remediation.Step{{ID: step}}}}
+			request := remediation.Request{Step: step, Attempt: 1, Started: noon, Failed: true}
+			target := remediation.Target{Request: &request, History: remediation.History{Tried: step}}
+			givesUp := remediation.Decision{Action: remediation.GiveUp, Step: step, Attempt: 1, InFlight: true, Why: marked}
+			g.Expect(s.compare(health.Unhealthy, target, givesUp)).To(BeEmpty())
+			request.TimedOut, givesUp.Why = true, remediation.StepTimedOut
+			g.Expect(s.compare(health.Unhealthy, target, givesUp)).To(BeEmpty())
+			g.Expect(s.compare(health.Unhealthy, remediation.Target{}, remediation.Decision{})).
+				To(ConsistOf(HaveField("Outcome", outcome)))
+		})
+	}
+}

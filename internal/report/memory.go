@@ -231,8 +231,10 @@ func (m *Memory) follow(
 			// It is that of an earlier step, if there is one.
 			request = nil
 		}
-		// A request that is being deleted ends as it was decided then.
-		if why := evaluation.Planned.Decisions[i].Why; why != "" && (r.why == "" || !deleting(request)) {
+		// A request that is being deleted ends as it was decided then. So does one whose step has failed, and that has the mark which
+		// precedes the deletion.
+		markedAfterFailure := request != nil && request.TimedOut && r.why == remediation.StepFailed
+		if why := evaluation.Planned.Decisions[i].Why; why != "" && (r.why == "" || !deleting(request) && !markedAfterFailure) {
 			r.why = why
 		}
 		r.why = cmp.Or(r.why, decidedBefore(request, &target.History))
