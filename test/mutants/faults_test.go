@@ -86,7 +86,6 @@ var faults = []sabotage{
 	// Errors, and watches that end.
 	engine("write.go", tellsToStop, butHidesFailures,
 		"TestEscalation_RandomErrors_Completes", "did not get the timed-out annotation"),
-	engine("reconcile.go", "\t\trecord.failures++\n", "\t\tretry = 0\n", "TestRejectedWrite_NoOtherEvent_IsRetried", inVain("attempt [2-6]")),
 	q("watch.go", "for ctx.Err() == nil {", "for range 1 {", "TestWatches_CutOrExpired_LoseNothing", inVain("the instance observes the deletion of the request")),
 	engine("report.go", "if p.r.Clock.Now().Before(end) || last", "if p.r.Clock.Now().Before(end.Add(3600e9)) || last", "TestConditions_SlowWrites_DoNotDelayRemediation", "were not written yet"),
 	engine("report.go", "unsigned := facts.Decision.MarkedBy &&", "unsigned := false && facts.Decision.MarkedBy &&",
