@@ -100,7 +100,7 @@ endif
 SHELL_PART ?= $(PART)
 E2E_PART ?= $(PART)
 # Packages without a goroutine: under the race detector their ten thousand draws take eight times as long, and it has nothing to find.
-PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/adoption ./exp/fencing/lifecycle ./exp/fencing/profile ./exp/fencing/jobs
+PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/adoption ./exp/fencing/lifecycle ./exp/fencing/profile ./exp/fencing/jobs ./exp/fencing/pods
 # Prints what runs under the race detector at each landing: the packages with goroutines. The root package and test/admission talk to processes that
 # are built without it.
 RACED := go list ./cmd/... ./controllers/... ./exp/... ./internal/... ./test/controlplane/... ./test/faults ./test/procgroup ./test/profile ./test/remediator | grep -v $(PURE:.%=-e %$$)

@@ -62,6 +62,9 @@ func (u *Uninstaller) endFences(ctx context.Context) error {
 		return err
 	}
 	for i := range fences {
+		if added, _, _ := unstructured.NestedBool(fences[i].Object, "status", "release", "outOfServiceTaint"); added {
+			u.outOfService = append(u.outOfService, string(fences[i].GetUID()))
+		}
 		if err := u.deleteFence(ctx, &fences[i]); err != nil {
 			u.leave("%s: %s", u.Management.name, err)
 		}
@@ -171,9 +174,19 @@ func fenceText(fence *unstructured.Unstructured) string {
 	return text
 }
 
-// removeFencingTaints removes the taint of fences from the Nodes of a cluster.
+// withoutFences returns the taints that fences have not added. A taint out-of-service is of a fence if its record has it.
+func (u *Uninstaller) withoutFences(taints []corev1.Taint) []corev1.Taint {
+	added := slices.ContainsFunc(taints, func(taint corev1.Taint) bool {
+		return taint.Key == fencingTaint && slices.Contains(u.outOfService, taint.Value)
+	})
+	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool {
+		return taint.Key == fencingTaint || added && taint.Key == corev1.TaintNodeOutOfService && taint.Value == "nodeshutdown" &&
+			taint.Effect == corev1.TaintEffectNoExecute
+	})
+}
+
+// removeFencingTaints removes the taints of fences from the Nodes of a cluster.
 func (u *Uninstaller) removeFencingTaints(ctx context.Context, c *Cluster) error {
-	ofFence := func(taint corev1.Taint) bool { return taint.Key == fencingTaint }
 	nodes := &corev1.NodeList{}
 	for page := true; page; page = nodes.Continue != "" {
 		if err := c.client.List(ctx, nodes, client.Limit(pageSize), client.Continue(nodes.Continue)); err != nil {
@@ -181,7 +194,7 @@ func (u *Uninstaller) removeFencingTaints(ctx context.Context, c *Cluster) error
 		}
 		for i := range nodes.Items {
 			node := &nodes.Items[i]
-			if !slices.ContainsFunc(node.Spec.Taints, ofFence) {
+			if len(u.withoutFences(node.Spec.Taints)) == len(node.Spec.Taints) {
 				continue
 			}
 			err := retry.RetryOnConflict(conflicts, func() error {
@@ -189,13 +202,18 @@ func (u *Uninstaller) removeFencingTaints(ctx context.Context, c *Cluster) error
 					return err
 				}
 				before := node.DeepCopy()
-				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, ofFence)
+				node.Spec.Taints = u.withoutFences(node.Spec.Taints)
 				return c.client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 			})
 			if err != nil {
 				return errors.Wrapf(err, "failed to remove the taint %s of Node %s", fencingTaint, node.Name)
 			}
 			u.changed(c, "Node", node, "removed the taint "+fencingTaint)
+			outOfService := func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeOutOfService }
+			if !u.DryRun && slices.ContainsFunc(node.Spec.Taints, outOfService) {
+				u.leave("%s: Node %s has the taint %s, and no NodeFence has added it: remove it if the Node runs",
+					c.name, node.Name, corev1.TaintNodeOutOfService)
+			}
 		}
 	}
 	return nil

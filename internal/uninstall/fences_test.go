@@ -34,7 +34,8 @@ const (
 )
 
 // fence creates a NodeFence that has switched a machine off, and its Node in a cluster.
-func (p *fixture) fence(api client.Client) (*unstructured.Unstructured, *corev1.Node) {
+// added is whether it has added the taint out-of-service.
+func (p *fixture) fence(api client.Client, added bool) (*unstructured.Unstructured, *corev1.Node) {
 	p.t.Helper()
 	fence := nodeFence.NewRequest(p.namespace, "worker-1")
 	fence.SetFinalizers([]string{fenceFinalizer})
@@ -45,6 +46,7 @@ func (p *fixture) fence(api client.Client) (*unstructured.Unstructured, *corev1.
 			map[string]any{"name": "ipmi", "step": "PowerManagement", "offRequested": "2026-03-14T12:00:00Z"},
 			map[string]any{"name": "fc", "step": "Isolation", "offRequested": "2026-03-14T12:00:00Z", "onSucceeded": "2026-03-14T12:01:00Z"},
 		},
+		"release": map[string]any{"scope": "Node", "startedAt": "2026-03-14T12:00:00Z", "outOfServiceTaint": added},
 	}, "status")).To(Succeed())
 	p.Expect(p.api.Status().Update(p.ctx, fence)).To(Succeed())
 
@@ -53,6 +55,8 @@ func (p *fixture) fence(api client.Client) (*unstructured.Unstructured, *corev1.
 	}}
 	node.Spec.Taints = []corev1.Taint{
 		{Key: fencingTaint, Value: string(fence.GetUID()), Effect: corev1.TaintEffectNoSchedule},
+		{Key: fencingTaint, Value: string(fence.GetUID()), Effect: corev1.TaintEffectNoExecute},
+		{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute},
 		{Key: "example.com/other", Effect: corev1.TaintEffectNoSchedule},
 	}
 	p.Expect(api.Create(p.ctx, node)).To(Succeed())
@@ -88,7 +92,8 @@ func (p *fixture) untainted(api client.Client, node *corev1.Node) {
 	p.t.Helper()
 	p.Expect(api.Get(p.ctx, client.ObjectKeyFromObject(node), node)).To(Succeed())
 	p.Expect(node.Spec.Taints).To(And(
-		ContainElement(HaveField("Key", "example.com/other")), Not(ContainElement(HaveField("Key", fencingTaint)))))
+		ContainElement(HaveField("Key", "example.com/other")), Not(ContainElement(HaveField("Key", fencingTaint))),
+		Not(ContainElement(HaveField("Key", corev1.TaintNodeOutOfService)))))
 	p.Expect(node.Annotations).To(BeEmpty())
 }
 
@@ -101,7 +106,7 @@ func (p *fixture) gone(o client.Object) {
 // Without a fencing manager, the user has to switch the machine on.
 func TestFences_NoFencingManager_MachineIsNamed(t *testing.T) {
 	p := newFixture(t)
-	fence, node := p.fence(p.api)
+	fence, node := p.fence(p.api, true)
 	dry, said := p.uninstaller(true)
 	p.Expect(dry.All(p.ctx)).To(MatchError(ContainSubstring("incomplete")))
 	p.Expect(said.String()).To(And(
@@ -125,7 +130,7 @@ func TestFences_NoFencingManager_MachineIsNamed(t *testing.T) {
 
 func TestFences_FencingManagerRuns_EndsThem(t *testing.T) {
 	p := newFixture(t)
-	fence, node := p.fence(p.api)
+	fence, node := p.fence(p.api, true)
 	manager := p.fencingManager(2)
 	uninstaller, said := p.uninstaller(false)
 	uninstaller.Timeouts = longTimeouts
@@ -164,7 +169,7 @@ func (p *fixture) end(fence *unstructured.Unstructured) error {
 
 func TestFences_FenceDoesNotEnd_NothingIsRemoved(t *testing.T) {
 	p := newFixture(t)
-	fence, node := p.fence(p.api)
+	fence, node := p.fence(p.api, true)
 	manager, core := p.fencingManager(1), p.inTreeCheck("core")
 	uninstaller, said := p.uninstaller(false)
 	uninstaller.Timeouts = uninstall.Timeouts{Stop: time.Second, Release: time.Second, Poll: 50 * time.Millisecond}
@@ -177,12 +182,25 @@ func TestFences_FenceDoesNotEnd_NothingIsRemoved(t *testing.T) {
 	p.Expect(p.get(core).GetFinalizers()).To(HaveLen(2))
 }
 
+// The taint may be of a person, or of a storage operator.
+func TestFences_ForeignOutOfService_IsLeft(t *testing.T) {
+	p := newFixture(t)
+	_, node := p.fence(p.api, false)
+	uninstaller, said := p.uninstaller(false)
+	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("incomplete")))
+	p.Expect(said.String()).To(ContainSubstring("Node %s has the taint node.kubernetes.io/out-of-service, and no NodeFence has added it: "+
+		"remove it if the Node runs\n", p.namespace))
+	taints := p.get(node).(*corev1.Node).Spec.Taints
+	p.Expect(taints).To(ContainElement(HaveField("Key", corev1.TaintNodeOutOfService)))
+	p.Expect(taints).ToNot(ContainElement(HaveField("Key", fencingTaint)))
+}
+
 func TestFences_NodeOfWorkloadCluster_IsUntainted(t *testing.T) {
 	p := newFixture(t)
 	api, err := client.New(workloads.Admin, client.Options{})
 	p.Expect(err).ToNot(HaveOccurred())
 	p.cluster("prod", p.kubeconfig())
-	_, node := p.fence(api)
+	_, node := p.fence(api, true)
 	p.fencingManager(0)
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("incomplete")))

@@ -37,6 +37,8 @@ type Uninstaller struct {
 	// stopped is when the managers had stopped. exclusive is true if one of them ran without the in-tree controller.
 	stopped   time.Time
 	exclusive bool
+	// outOfService are the UIDs of NodeFences that have added the taint out-of-service to their Nodes.
+	outOfService []string
 	// releasing is true in Release: the in-tree controller continues the remediations of the checks.
 	releasing bool
 

@@ -17,7 +17,9 @@ const (
 	notASecret     = "must be the name of a Secret in this namespace"
 	notMaxNotReady = "must be a number from 1 to 100000, such as 2, or a percentage from 0% to 100%, such as 40%"
 	policyPrefix   = "ValidatingAdmissionPolicy 'remedy-system-fencing-profiles' with binding 'remedy-system-fencing-profiles' denied request: "
-	rowParameters  = "spec.nodes[].parameters[ipmi]"
+	// andUnchecked follows errors of the schema, before rules are evaluated.
+	andUnchecked  = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]"
+	rowParameters = "spec.nodes[].parameters[ipmi]"
 )
 
 // method is a patch that replaces the methods by ipmi with more fields, fc and own.
@@ -51,6 +53,7 @@ var fenceRows = []row{
 	{base: fenceProfile, name: "serviceAccountName", patch: method("serviceAccountName: A_b"), at: "spec.methods[].serviceAccountName", message: "must be the name of a ServiceAccount in this namespace"},
 	{base: fenceProfile, name: "secretKeys", patch: method("secretKeys: [a b]"), at: "spec.methods[].secretKeys[]", message: notAParameter},
 	{base: fenceProfile, name: "secretKeys reserved", patch: method("secretKeys: [password_script]"), at: "spec.methods[].secretKeys[]", message: "must not be" + strings.TrimPrefix(reserved, "must be")},
+	{base: fenceProfile, name: "storageClasses", patch: method("storageClasses: ['']"), at: "spec.methods[].storageClasses[]", message: "should be at least 1 chars long"},
 	{base: fenceProfile, name: "a short timeout", patch: method("timeout: 9s"), at: "spec.methods[].timeout", message: "must be from 10s to 1h"},
 	{base: fenceProfile, name: "a long timeout", patch: method("timeout: 61m"), at: "spec.methods[].timeout", message: "must be from 10s to 1h"},
 	{base: fenceProfile, name: "timeout without a unit", patch: method("timeout: 10"), at: "spec.methods[].timeout", message: notADuration},
@@ -75,7 +78,19 @@ var fenceRows = []row{
 	{base: nodeFence, name: "run and power", patch: "{spec: {run: [ipmi]}}", at: "spec.run", message: "a method is in run and in powerManagement" + runAnd},
 	{base: nodeFence, name: "name of a method", patch: "{spec: {run: [A_b]}}", at: "spec.run[]", message: notAMethod},
 	{base: nodeFence, name: "powerDelay", patch: "{spec: {powerDelay: soon}}", at: "spec.powerDelay", message: notADuration},
-	{base: nodeFence, name: "release", patch: "{spec: {release: {policy: Workload}}}", at: "spec.release.policy", message: "must be None: a later version releases the workload of a Node"},
+	{base: nodeFence, name: "release nothing", patch: "{spec: {release: {policy: None}}}"},
+	{base: nodeFence, name: "release", patch: "{spec: {release: {policy: All}}}", at: "spec.release.policy", message: `Unsupported value: "All": supported values: "Workload", "None"` + andUnchecked},
+	{base: nodeFence, name: "release forever", patch: "{spec: {release: {timeout: 59s}}}", at: "spec.release.timeout", message: "must be at least 1m: Kubernetes needs up to 50 seconds to set Ready to Unknown"},
+	{base: nodeFence, name: "release.timeout without a unit", patch: "{spec: {release: {timeout: 10}}}", at: "spec.release.timeout", message: notADuration},
+	{base: nodeFence, name: "podsPerSecond", patch: "{spec: {release: {podsPerSecond: -1}}}", at: "spec.release.podsPerSecond", message: "should be greater than or equal to 0"},
+	{base: nodeFence, name: "podsPerSecond above 1000", patch: "{spec: {release: {podsPerSecond: 1001}}}", at: "spec.release.podsPerSecond", message: "should be less than or equal to 1000"},
+	{base: nodeFence, name: "drain without timeout", patch: "{spec: {drain: {timeout: null}}}", at: "spec.drain.timeout", message: "Required value" + andUnchecked},
+	{base: nodeFence, name: "a short drain", patch: "{spec: {drain: {timeout: 9s}}}", at: "spec.drain.timeout", message: "must be at least 10s"},
+	{base: nodeFence, name: "drain.timeout without a unit", patch: "{spec: {drain: {timeout: 10}}}", at: "spec.drain.timeout", message: notADuration},
+	{base: nodeFence, name: "afterTimeout", patch: "{spec: {drain: {afterTimeout: Stop}}}", at: "spec.drain.afterTimeout", message: `Unsupported value: "Stop": supported values: "Fail", "Continue"` + andUnchecked},
+	{base: nodeFence, name: "waitFor", patch: "{spec: {drain: {waitFor: {matchLabels: {'a b': c}}}}}", at: "spec.drain.waitFor", message: "every key of matchLabels must be the key of a label, such as node-role.kubernetes.io/worker"},
+	{base: nodeFence, name: "recovery", patch: "{spec: {recovery: [A_b]}}", at: "spec.recovery[]", message: notAMethod},
+	{base: nodeFence, name: "powerOn", patch: "{spec: {powerOn: Later}}", at: "spec.powerOn", message: `Unsupported value: "Later": supported values: "IfPoweredOff", "Always", "Never"` + andUnchecked},
 	{base: nodeFence, name: "a short rejoinTimeout", patch: "{spec: {rejoinTimeout: 59s}}", at: "spec.rejoinTimeout", message: "must be at least 1m: a machine needs time to boot"},
 	{base: nodeFence, name: "rejoinTimeout without a unit", patch: "{spec: {rejoinTimeout: 10}}", at: "spec.rejoinTimeout", message: notADuration},
 	{base: nodeFence, name: "repeatPeriod", patch: "{spec: {limits: {repeatPeriod: 1d}}}", at: "spec.limits.repeatPeriod", message: notADuration},

@@ -5,6 +5,7 @@ package controlplane
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/pkg/errors"
@@ -43,6 +44,7 @@ func (c *ControlPlane) UntilAllowed(ctx context.Context, namespace, user string,
 	} else {
 		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
 			Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
+			Name: strings.Join(rule.ResourceNames[:min(len(rule.ResourceNames), 1)], ""),
 		}
 	}
 	return errors.Wrap(wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {

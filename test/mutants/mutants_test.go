@@ -40,7 +40,7 @@ const root = "../.."
 const draws = "RAPID_CHECKS=10000"
 
 var all = slices.Concat(health, lessons, turnsAndNotes, remediation, guardMutants(), guards, lookedAt, summedUp, writtenDown, handedOver, reconciles,
-	fences)
+	fences, releases)
 
 // deciding are the packages that decide without reading or writing anything, and the one that has the sequence of reads and writes.
 var deciding = []string{"internal/health", "internal/remediation", "internal/adoption", "internal/pipeline", "exp/fencing/lifecycle"}

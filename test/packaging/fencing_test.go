@@ -118,7 +118,7 @@ func rulesOf(t *testing.T, objects []unstructured.Unstructured, account string) 
 	return rules
 }
 
-// The fencing manager needs kubeconfigs, so it can get Secrets. It lists none, and changes neither roles nor Pods.
+// The fencing manager needs kubeconfigs, so it can get Secrets. It lists none, and changes no roles. Of Pods it can only remove them.
 func TestFencing_Permissions_AreExact(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(rulesOf(t, fencingComponents(t), "remedy-fencing-manager")).To(ConsistOf(
@@ -126,7 +126,10 @@ func TestFencing_Permissions_AreExact(t *testing.T) {
 		"ClusterRole: remedy.cluster.x-k8s.io/nodefences/status update",
 		"ClusterRole: remedy.cluster.x-k8s.io/fenceprofiles list",
 		"ClusterRole: batch/jobs create,delete,get,list,watch",
-		"ClusterRole: pods list",
+		"ClusterRole: pods delete,list",
+		"ClusterRole: pods/eviction create",
+		"ClusterRole: persistentvolumeclaims get",
+		"ClusterRole: storage.k8s.io/volumeattachments list",
 		"ClusterRole: nodes get,list,patch",
 		"ClusterRole: secrets get",
 		"ClusterRole: cluster.x-k8s.io/clusters get,list,watch",

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// nodePage is how many Nodes are read at the same time.
+	// nodePage is how many Nodes or VolumeAttachments are read at the same time.
 	nodePage = 250
 	// sharedFor is how long the Nodes that were read for one fence keep others waiting.
 	sharedFor = 10 * time.Second
@@ -56,21 +56,14 @@ func (c *nodeCounts) read(ctx context.Context, nodes client.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	c.nodes = nil
-	for token := ""; ; {
-		page := &corev1.NodeList{}
-		if err := nodes.List(ctx, page, client.Limit(nodePage), client.Continue(token)); err != nil {
-			return false
-		}
+	return eachPage(ctx, nodes, func(page *corev1.NodeList) {
 		for i := range page.Items {
-			facts := nodeFacts(&page.Items[i])
+			facts := nodeFacts(&page.Items[i], "")
 			c.nodes = append(c.nodes, countedNode{
 				name: facts.Name, fence: facts.Fence, ready: facts.Ready == corev1.ConditionTrue, controlPlane: facts.ControlPlane,
 			})
 		}
-		if token = page.Continue; token == "" {
-			return true
-		}
-	}
+	}, client.Limit(nodePage)) == nil
 }
 
 // count counts the Nodes for a fence.

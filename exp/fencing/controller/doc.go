@@ -6,5 +6,5 @@
 // It does not decide. What it reads for a decision it reads live, not from a cache, because a fence cannot be undone.
 //
 // Start with Reconcile in reconciler.go. target.go finds the Node of a NodeFence, observe.go reads everything else, effects.go changes
-// objects, and conditions.go has the sentences for users.
+// objects, workload.go reads and changes the Pods of the Node, and messages.go has the sentences for users.
 package controller

@@ -19,8 +19,12 @@ import (
 	fencingv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/jobs"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/lifecycle"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/pods"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
+
+// outOfService is the taint with which Kubernetes deletes the terminating Pods of a Node that is not Ready, and detaches their volumes.
+var outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 
 // keptJobs is how many Jobs of a fence are kept: their logs have the reason why a device failed.
 const keptJobs = 10
@@ -34,17 +38,24 @@ func (r *Reconciler) perform(ctx context.Context, fence *fencingv1.NodeFence, o 
 			metav1.SetMetaDataAnnotation(&fence.ObjectMeta, fencingv1.BlockMoveAnnotation, "")
 		})
 	case lifecycle.AddTaint:
+		return r.addTaint(ctx, o, corev1.Taint{Key: fencingv1.FencingTaint, Value: string(fence.UID), Effect: corev1.TaintEffectNoSchedule})
+	case lifecycle.AddNoExecute:
+		return r.addTaint(ctx, o, corev1.Taint{Key: fencingv1.FencingTaint, Value: string(fence.UID), Effect: corev1.TaintEffectNoExecute})
+	case lifecycle.AddOutOfService:
+		return r.addTaint(ctx, o, outOfService)
+	case lifecycle.EvictPods:
+		return evictPods(ctx, &fence.Spec, o)
+	case lifecycle.TerminatePods:
+		return deletePods(ctx, o, pods.Staying(o.pods, int(fence.Spec.Release.PodsPerSecond)))
+	case lifecycle.RemovePods:
+		return deletePods(ctx, o, pods.Terminating(o.pods), client.GracePeriodSeconds(0))
+	case lifecycle.RemoveOutOfService:
 		return r.patchNode(ctx, o, func(node *corev1.Node) {
-			now := metav1.NewTime(r.Clock.Now())
-			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{
-				Key: fencingv1.FencingTaint, Value: string(fence.UID), Effect: corev1.TaintEffectNoSchedule, TimeAdded: &now,
-			})
+			removeTaints(node, func(t *corev1.Taint) bool { return t.MatchTaint(&outOfService) && t.Value == outOfService.Value })
 		})
 	case lifecycle.RemoveTaint:
 		return r.patchNode(ctx, o, func(node *corev1.Node) {
-			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
-				return taint.Key == fencingv1.FencingTaint && taint.Value == string(fence.UID)
-			})
+			removeTaints(node, func(t *corev1.Taint) bool { return t.Key == fencingv1.FencingTaint && t.Value == string(fence.UID) })
 			if acted(&fence.Status) {
 				stamp := r.Clock.Now().UTC().Format(time.RFC3339)
 				metav1.SetMetaDataAnnotation(&node.ObjectMeta, fencingv1.RemediationTimestampAnnotation, stamp)
@@ -100,6 +111,19 @@ func (*Reconciler) patchNode(ctx context.Context, o *observed, change func(*core
 		return nil
 	}
 	return errors.Wrapf(nodeError{err}, "failed to patch Node %s", o.node.Name)
+}
+
+// addTaint adds a taint to the Node.
+func (r *Reconciler) addTaint(ctx context.Context, o *observed, taint corev1.Taint) error {
+	return r.patchNode(ctx, o, func(node *corev1.Node) {
+		now := metav1.NewTime(r.Clock.Now())
+		taint.TimeAdded = &now
+		node.Spec.Taints = append(node.Spec.Taints, taint)
+	})
+}
+
+func removeTaints(node *corev1.Node, which func(*corev1.Taint) bool) {
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return which(&taint) })
 }
 
 // nodeError is an error of a cluster, whose own text can be anything.

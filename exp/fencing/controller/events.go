@@ -16,9 +16,10 @@ import (
 // event is a transition of a NodeFence.
 type event struct{ kind, reason, action, note string }
 
-// transitions returns what happened between two records.
-func transitions(before, after *fencingv1.NodeFenceStatus) []event {
+// transitions returns what has happened since a record.
+func transitions(before *fencingv1.NodeFenceStatus, fence *fencingv1.NodeFence) []event {
 	var all []event
+	after := &fence.Status
 	add := func(when bool, e event) {
 		if when {
 			all = append(all, e)
@@ -33,8 +34,11 @@ func transitions(before, after *fencingv1.NodeFenceStatus) []event {
 		event{corev1.EventTypeNormal, "FenceAdmitted", "Admit", "The fence of " + node + " began"})
 	add(newly(isIsolated), event{corev1.EventTypeNormal, "NodeIsolated", "Isolate", node + " was isolated"})
 	add(newly(lifecycle.SwitchedOff), event{corev1.EventTypeWarning, "PowerOffRequested", "PowerOff", node + " is switched off"})
-	add(newly(func(s *fencingv1.NodeFenceStatus) bool { return s.Evidence != nil }),
-		event{corev1.EventTypeNormal, "NodeFenced", "PowerOff", node + " was proven off"})
+	if after.Evidence != nil && before.Evidence == nil {
+		all = append(all, event{corev1.EventTypeNormal, "NodeFenced", "PowerOff", evidence(after, nil)})
+	}
+	add(newly(func(s *fencingv1.NodeFenceStatus) bool { return released(s) > 0 && len(s.Release.Left) == 0 }),
+		event{corev1.EventTypeNormal, "WorkloadReleased", "Release", plural(released(after), "Pod") + " of " + node + " removed"})
 	add(newly(onRequested), event{corev1.EventTypeNormal, "PowerOnRequested", "PowerOn", node + " is switched on"})
 	add(newly(func(s *fencingv1.NodeFenceStatus) bool { return s.Rejoined != nil }),
 		event{corev1.EventTypeNormal, "NodeRejoined", "Recover", node + " is Ready again"})
@@ -42,10 +46,18 @@ func transitions(before, after *fencingv1.NodeFenceStatus) []event {
 		return s.Phase == fencingv1.PhaseFinal && s.Result == fencingv1.ResultSucceeded && s.Rejoined != nil
 	}), event{corev1.EventTypeNormal, "NodeRecovered", "Recover", "The fence of " + node + " has ended, and everything was undone"})
 	add(newly(func(s *fencingv1.NodeFenceStatus) bool { return s.Result == fencingv1.ResultFailed }),
-		event{corev1.EventTypeWarning, "FenceFailed", "Fence", "The fence of " + node + " has failed: " + failure(after)})
+		event{corev1.EventTypeWarning, "FenceFailed", "Fence", "The fence of " + node + " has failed: " + failure(fence)})
 	add(newly(func(s *fencingv1.NodeFenceStatus) bool { return len(leftOff(s)) > 0 }),
 		event{corev1.EventTypeWarning, "PowerStateUnknown", "PowerOn", node + " may be off: it was not switched on by " + list(leftOff(after))})
 	return all
+}
+
+// released is how many Pods a release that has ended has removed.
+func released(s *fencingv1.NodeFenceStatus) int {
+	if s.Release == nil || s.Release.EndedAt == nil {
+		return 0
+	}
+	return int(s.Release.Pods)
 }
 
 func isIsolated(s *fencingv1.NodeFenceStatus) bool {
@@ -83,7 +95,7 @@ func waits(s *fencingv1.NodeFenceStatus) bool {
 // report records events and metrics after the record was written.
 func (r *Reconciler) report(fence *fencingv1.NodeFence, before *fencingv1.NodeFenceStatus, o *observed, now time.Time) {
 	r.Metrics.observe(fence, before, now)
-	all := transitions(before, &fence.Status)
+	all := transitions(before, fence)
 	if waits(before) && !waits(&fence.Status) && o.node != nil && fencedBefore(fence, o.node, now) {
 		r.Metrics.repeats.WithLabelValues(template(fence)).Inc()
 		all = append(all, event{

@@ -94,8 +94,7 @@ func newStage(t *testing.T) *stage {
 		Client: manager, Live: live, Events: s.events, Metrics: counted, Clock: s.clock, OwnNodesNamespace: s.namespace,
 		Nodes: func(context.Context, client.ObjectKey) (client.Client, error) { return manager, nil },
 	}
-	// The Nodes of other tests would count against the limits.
-	s.DeleteNodes()
+	s.deleteNodes()
 	for _, name := range []string{"worker-1", "worker-2", "worker-3"} {
 		s.createNode(name)
 	}
@@ -104,8 +103,14 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-func (s *stage) DeleteNodes() {
+// deleteNodes deletes the Nodes of other tests, which would count against the limits, and their Pods.
+func (s *stage) deleteNodes() {
 	s.Expect(s.admin.DeleteAllOf(s.t.Context(), &corev1.Node{})).To(Succeed())
+	all := &corev1.PodList{}
+	s.Expect(s.admin.List(s.t.Context(), all)).To(Succeed())
+	for i := range all.Items {
+		s.Expect(client.IgnoreNotFound(s.admin.Delete(s.t.Context(), &all.Items[i], client.GracePeriodSeconds(0)))).To(Succeed())
+	}
 }
 
 func (s *stage) createNode(name string) {
@@ -144,6 +149,9 @@ func (s *stage) killer() interceptor.Funcs {
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 			return after(c.Patch(ctx, object, patch, options...))
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			return after(c.Delete(ctx, object, options...))
 		},
 		SubResourceUpdate: func(
 			ctx context.Context, c client.Client, sub string, object client.Object, options ...client.SubResourceUpdateOption,

@@ -21,7 +21,7 @@ var stepBuckets = []float64{1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 2400}
 // Metrics are the metrics of fences. No label names a Node.
 type Metrics struct {
 	ended, actions, repeats *prometheus.CounterVec
-	leftOff                 prometheus.Counter
+	leftOff, released       prometheus.Counter
 	duration                *prometheus.HistogramVec
 	active                  prometheus.Gauge
 	blocked                 *prometheus.GaugeVec
@@ -46,13 +46,16 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		leftOff: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "remedy_fences_left_off_total", Help: "Fences that have ended with a Node that may be off.",
 		}),
+		released: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "remedy_fence_released_pods_total", Help: "Pods that were terminating when a Node was proven off, of releases that have ended.",
+		}),
 		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: "remedy_fences_active", Help: "Fences that are admitted and have not ended."}),
 		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "remedy_fence_blocked", Help: "Fences that are not admitted, by the reason.",
 		}, []string{"reason"}),
 		waiting: map[client.ObjectKey]string{},
 	}
-	for _, collector := range []prometheus.Collector{m.ended, m.actions, m.repeats, m.leftOff, m.duration, m.active, m.blocked} {
+	for _, collector := range []prometheus.Collector{m.ended, m.actions, m.repeats, m.leftOff, m.released, m.duration, m.active, m.blocked} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, errors.Wrap(err, "failed to register the metrics of fences")
 		}
@@ -73,6 +76,7 @@ func (m *Metrics) observe(fence *fencingv1.NodeFence, before *fencingv1.NodeFenc
 		}
 		m.actions.WithLabelValues(after.Node.ProfileName, string(done.Method), string(done.Action), string(result)).Inc()
 	}
+	m.released.Add(float64(max(0, released(after)-released(before))))
 	if after.Phase == fencingv1.PhaseFinal && before.Phase != fencingv1.PhaseFinal {
 		evidence := ""
 		if after.Evidence != nil {

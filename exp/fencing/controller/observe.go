@@ -43,6 +43,8 @@ type observed struct {
 	// node and nodes are nil if the Node was not read.
 	node  *corev1.Node
 	nodes client.Client
+	// pods are the Pods of the Node that the decision is about.
+	pods []corev1.Pod
 	// jobUID is that of the Job of the last action.
 	jobUID types.UID
 }
@@ -57,7 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, fence *fencingv1.NodeFence, t 
 		Spec: &fence.Spec, UID: fence.UID, Deleting: !fence.DeletionTimestamp.IsZero(), Canceled: stopped || canceled,
 		Finalizer: slices.Contains(fence.Finalizers, fencingv1.FenceFinalizer), BlockMove: blockMove,
 		Finished: fence.Annotations[fencingv1.FinishedAnnotation], Paused: t.paused || paused, Observe: r.Observe, TargetGone: t.gone,
-		Problem: t.problem,
+		Problem: t.problem, ConfirmedOff: types.UID(fence.Annotations[fencingv1.ConfirmOffAnnotation]),
 	}}
 	if failure, has := r.failures.Load(client.ObjectKeyFromObject(fence)); has {
 		o.failure, _ = failure.(string)
@@ -66,6 +68,7 @@ func (r *Reconciler) observe(ctx context.Context, fence *fencingv1.NodeFence, t 
 	if err := r.readPlan(ctx, fence, o); err != nil {
 		return nil, err
 	}
+	r.readWorkload(ctx, fence, o)
 	if shared != nil && o.Node.State == lifecycle.NodePresent {
 		shared.observe(ctx, o, r.Clock.Now())
 	}
@@ -100,7 +103,7 @@ func (r *Reconciler) readNode(ctx context.Context, o *observed) {
 		return
 	}
 	o.node, o.nodes = node, api
-	o.Node = nodeFacts(node)
+	o.Node = nodeFacts(node, o.UID)
 	o.Node.ClusterName, o.Node.MachineName = t.cluster.Name, t.machine
 	switch {
 	case o.Problem != nil:
@@ -117,7 +120,8 @@ func (r *Reconciler) readNode(ctx context.Context, o *observed) {
 	}
 }
 
-func nodeFacts(node *corev1.Node) lifecycle.Node {
+// nodeFacts are what a fence needs of a Node. If it has the taints of several fences, that of another fence counts.
+func nodeFacts(node *corev1.Node, fence types.UID) lifecycle.Node {
 	facts := lifecycle.Node{
 		State: lifecycle.NodePresent, Name: node.Name, UID: node.UID, ProviderID: node.Spec.ProviderID, BootID: node.Status.NodeInfo.BootID,
 		Ready: corev1.ConditionUnknown, Conditions: map[string]corev1.ConditionStatus{}, ControlPlane: isControlPlane(node),
@@ -129,13 +133,18 @@ func nodeFacts(node *corev1.Node) lifecycle.Node {
 		facts.Ready = ready
 	}
 	for _, taint := range node.Spec.Taints {
-		if taint.Key == fencingv1.FencingTaint {
-			facts.Fence = taint.Value
-			if taint.Value == "" {
-				facts.Fence = "unknown"
+		own := taint.Value == string(fence)
+		switch {
+		case taint.Key == fencingv1.FencingTaint:
+			if value := cmp.Or(taint.Value, "unknown"); facts.Fence == "" || facts.Fence == string(fence) || !own && value < facts.Fence {
+				facts.Fence = value
 			}
-		}
-		if slices.Contains(disruptionTaints, taint.Key) {
+			facts.Marked = facts.Marked || own
+			facts.Evicts = facts.Evicts || own && taint.Effect == corev1.TaintEffectNoExecute
+		case taint.Key == corev1.TaintNodeOutOfService:
+			facts.OutOfService = true
+			facts.ReleaseTaint = facts.ReleaseTaint || taint.MatchTaint(&outOfService) && taint.Value == outOfService.Value
+		case slices.Contains(disruptionTaints, taint.Key):
 			facts.Disruption = taint.Key
 		}
 	}

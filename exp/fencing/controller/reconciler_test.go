@@ -34,7 +34,7 @@ func TestReconcile_NodeOfManager_IsSwitchedOffAndOn(t *testing.T) {
 	s.Expect(found.Finalizers).To(BeEmpty())
 	s.Expect(found.Annotations).ToNot(HaveKey(fencingv1.BlockMoveAnnotation))
 	node := s.getNode("worker-1")
-	s.Expect(nodeFacts(node).Fence).To(BeEmpty())
+	s.Expect(nodeFacts(node, "").Fence).To(BeEmpty())
 	s.Expect(node.Annotations).To(HaveKeyWithValue(fencingv1.RemediationPodNameAnnotation, s.namespace+"/by-hand"))
 	s.Expect(s.drained()).To(Equal("FenceAdmitted PowerOffRequested NodeFenced PowerOnRequested NodeRejoined NodeRecovered"))
 }
@@ -102,7 +102,7 @@ func TestReconcile_Blocked_ReportsWhyAndChangesNothing(t *testing.T) {
 			s.Expect(found.Finalizers).To(BeEmpty())
 			s.Expect(result.RequeueAfter).To(BeNumerically("~", 10*time.Second, time.Second))
 			s.Expect(s.playJobs()).To(BeFalse())
-			s.Expect(nodeFacts(s.getNode("worker-1")).Fence).To(BeEmpty())
+			s.Expect(nodeFacts(s.getNode("worker-1"), "").Fence).To(BeEmpty())
 		})
 	}
 }
@@ -130,10 +130,10 @@ func TestReconcile_DeadBMC_EndsInErrorAndIsUndoneWhenDeleted(t *testing.T) {
 	s.Expect(condition(found, "Succeeded")).To(Equal("False NotProvenOff"))
 	s.Expect(found.Status.Evidence).To(BeNil())
 	s.Expect(strings.Join(s.played, ", ")).To(Equal(strings.TrimSuffix(strings.Repeat("ipmi status, ", 6), ", ")))
-	s.Expect(nodeFacts(s.getNode("worker-1")).Fence).To(Equal(string(f.UID)))
+	s.Expect(nodeFacts(s.getNode("worker-1"), "").Fence).To(Equal(string(f.UID)))
 	s.Expect(s.admin.Delete(t.Context(), f)).To(Succeed())
 	s.run(f, func(*fencingv1.NodeFence) bool { return false })
-	s.Expect(nodeFacts(s.getNode("worker-1")).Fence).To(BeEmpty())
+	s.Expect(nodeFacts(s.getNode("worker-1"), "").Fence).To(BeEmpty())
 	s.Expect(s.drained()).To(Equal("FenceAdmitted FenceFailed"))
 }
 
@@ -159,11 +159,11 @@ func TestReconcile_DeletedBeforeOff_LeavesNothing(t *testing.T) {
 	s.profile()
 	f := s.fence("deleted")
 	s.reconcile(f)
-	s.Expect(nodeFacts(s.getNode("worker-1")).Fence).To(Equal(string(f.UID)))
+	s.Expect(nodeFacts(s.getNode("worker-1"), "").Fence).To(Equal(string(f.UID)))
 	s.Expect(s.admin.Delete(t.Context(), f)).To(Succeed())
 	s.run(f, func(*fencingv1.NodeFence) bool { return false })
 	node := s.getNode("worker-1")
-	s.Expect(nodeFacts(node).Fence).To(BeEmpty())
+	s.Expect(nodeFacts(node, "").Fence).To(BeEmpty())
 	s.Expect(node.Annotations).To(BeEmpty())
 	s.Expect(s.played).To(Equal([]string{"ipmi status"}))
 }
@@ -176,7 +176,7 @@ func TestReconcile_CheckMode_AsksOnly(t *testing.T) {
 	s.run(f, final)
 	s.Expect(condition(s.get(f), "Succeeded")).To(Equal("True DevicesAnswered"))
 	s.Expect(s.played).To(Equal([]string{"ipmi status"}))
-	s.Expect(nodeFacts(s.getNode("worker-1")).Fence).To(BeEmpty())
+	s.Expect(nodeFacts(s.getNode("worker-1"), "").Fence).To(BeEmpty())
 }
 
 func TestReconcile_JobOfAnotherOwner_IsRefused(t *testing.T) {

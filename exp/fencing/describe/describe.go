@@ -29,9 +29,12 @@ type Fence struct {
 	Level   int                      `json:"level,omitempty"`
 	Levels  int                      `json:"levels,omitempty"`
 	Methods []fencingv1.MethodRecord `json:"methods,omitempty"`
-	// Evidence is what is proven, and Missing what is missing for it.
+	// Evidence is what is proven, Proven the same in words, and Missing what is missing for it.
 	Evidence *fencingv1.Evidence `json:"evidence,omitempty"`
+	Proven   string              `json:"proven,omitempty"`
 	Missing  []string            `json:"missing,omitempty"`
+	// Release is what is known of the release of the workload.
+	Release *fencingv1.ReleaseRecord `json:"release,omitempty"`
 	// WaitingFor is what it waits for; empty when it has ended. Result is how it ended.
 	WaitingFor string       `json:"waitingFor,omitempty"`
 	Result     string       `json:"result,omitempty"`
@@ -48,8 +51,8 @@ type Fence struct {
 func Of(fence *fencingv1.NodeFence, profile *fencingv1.FenceProfile) Fence {
 	s := &fence.Status
 	f := Fence{
-		Namespace: fence.Namespace, Name: fence.Name, Mode: fence.Spec.Mode, Phase: s.Phase, Step: s.Step, State: state(fence),
-		Profile: fence.Spec.ProfileName, Methods: s.Methods, Evidence: s.Evidence, Deadline: s.Deadline,
+		Namespace: fence.Namespace, Name: fence.Name, Mode: fence.Spec.Mode, Phase: s.Phase, Step: s.Step, State: State(fence),
+		Profile: fence.Spec.ProfileName, Methods: s.Methods, Evidence: s.Evidence, Release: s.Release, Deadline: s.Deadline,
 	}
 	if s.Node != nil {
 		f.Profile = s.Node.ProfileName
@@ -65,6 +68,9 @@ func Of(fence *fencingv1.NodeFence, profile *fencingv1.FenceProfile) Fence {
 			f.Missing = missing(s, levels)
 		}
 	}
+	if c := meta.FindStatusCondition(s.Conditions, fencingv1.FencedCondition); c != nil && s.Evidence != nil {
+		f.Proven = c.Message
+	}
 	if c := meta.FindStatusCondition(s.Conditions, remedyv1.SucceededCondition); c != nil {
 		if text := c.Reason + ": " + c.Message; c.Status == metav1.ConditionUnknown {
 			f.WaitingFor = text
@@ -77,9 +83,21 @@ func Of(fence *fencingv1.NodeFence, profile *fencingv1.FenceProfile) Fence {
 		f.Log = "kubectl logs -n " + fence.Namespace + " job/" + f.Job.Name
 	}
 	if f.AfterCancel = afterCancel(fence); f.AfterCancel != "" {
-		f.Cancel = "kubectl annotate nodefence -n " + fence.Namespace + " " + fence.Name + " " + fencingv1.CancelAnnotation + "="
+		f.Cancel = annotate(fence, fencingv1.CancelAnnotation, "")
 	}
 	return f
+}
+
+func annotate(fence *fencingv1.NodeFence, annotation, value string) string {
+	return "kubectl annotate nodefence -n " + fence.Namespace + " " + fence.Name + " " + annotation + "=" + value
+}
+
+// ConfirmOff returns the command with which a user confirms that the machine of the Node is off; empty without a Node.
+func ConfirmOff(fence *fencingv1.NodeFence) string {
+	if fence.Status.Node == nil {
+		return ""
+	}
+	return annotate(fence, fencingv1.ConfirmOffAnnotation, string(fence.Status.Node.UID))
 }
 
 func ofPower(m fencingv1.MethodRecord) bool { return m.Step == fencingv1.StepPowerManagement }
@@ -126,8 +144,8 @@ func missing(s *fencingv1.NodeFenceStatus, levels []fencingv1.PowerLevel) []stri
 	return all
 }
 
-// state is the phase and the step in words.
-func state(fence *fencingv1.NodeFence) string {
+// State is the phase and the step in words.
+func State(fence *fencingv1.NodeFence) string {
 	s := &fence.Status
 	switch {
 	case s.Phase == "", s.Phase == fencingv1.PhaseNew && s.Step == fencingv1.StepIsolation:
@@ -138,14 +156,18 @@ func state(fence *fencingv1.NodeFence) string {
 		return "has failed"
 	case fence.Spec.Mode == fencingv1.CheckDevices:
 		return "asks each device for the power of the Node"
+	case s.Step == fencingv1.StepIsolation && fence.Spec.Drain != nil && s.Drained == nil:
+		return "drains the Node"
 	case s.Step == fencingv1.StepIsolation:
 		return "isolates the Node"
 	case s.Step == fencingv1.StepPowerManagement && s.Phase == fencingv1.PhaseNew:
 		return "waits before it switches the Node off"
 	case s.Step == fencingv1.StepPowerManagement && s.Phase == fencingv1.PhaseRunning:
 		return "switches the Node off"
+	case s.Step == fencingv1.StepPowerManagement && fence.Spec.Release.Policy == fencingv1.ReleaseNone:
+		return "has proof, and asks the devices a second time"
 	case s.Step == fencingv1.StepPowerManagement:
-		return "has proven that the Node is off, and asks its devices a second time"
+		return "has proof, and releases the workload of the Node"
 	case s.Phase == fencingv1.PhaseNew && lifecycle.SwitchedOff(s):
 		return "switches the Node on, and waits until it is Ready"
 	case s.Phase == fencingv1.PhaseNew:
@@ -168,6 +190,8 @@ func afterCancel(fence *fencingv1.NodeFence) string {
 		return "each device that has switched the Node off switches it on, once, and the taint is removed"
 	case lifecycle.SwitchedOff(s):
 		return "the fence goes on to its end, because it has switched the Node off: proof, power on, and a Node that is Ready"
+	case s.Release != nil && s.Release.ProvenAt != nil:
+		return "the fence goes on to its end, because it removes Pods of the Node"
 	}
 	return "the Node is not switched off, and everything is undone"
 }

@@ -54,6 +54,16 @@ func condition(f *fencingv1.NodeFence, status metav1.ConditionStatus, reason, me
 	f.Status.Conditions = []metav1.Condition{{Type: remedyv1.SucceededCondition, Status: status, Reason: reason, Message: message}}
 }
 
+// proven sets evidence, with the condition of a class. Its level was the first.
+func proven(f *fencingv1.NodeFence, class fencingv1.EvidenceClass, message string) {
+	f.Status.Evidence = &fencingv1.Evidence{Class: class, RecordedAt: *at(0, 30)}
+	f.Status.Conditions = append(f.Status.Conditions, metav1.Condition{
+		Type: fencingv1.FencedCondition, Status: metav1.ConditionTrue, Reason: string(class), Message: message,
+	})
+}
+
+const provenOff = "Node worker-1 was proven off at 2026-03-14T12:00:30Z: every device of level 1 answered OFF twice"
+
 // rackA has a BMC, and a PDU for when that does not answer.
 var rackA = &fencingv1.FenceProfile{
 	ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rack-a"},
@@ -86,6 +96,11 @@ func TestOf_States_MatchGolden(t *testing.T) {
 			f.Status.Deadline = at(3, 5)
 			condition(f, metav1.ConditionUnknown, "WaitingForJob", "Method switch: Job nf-1a2b3c4d-1 performs off until 2026-03-14T12:03:05Z")
 		}),
+		"draining": fence(fencingv1.PhaseRunning, fencingv1.StepIsolation, func(f *fencingv1.NodeFence) {
+			f.Spec.Drain = &fencingv1.Drain{}
+			condition(f, metav1.ConditionUnknown, "Draining", "Node worker-1 is Ready, so its Pods are evicted before it is fenced until "+
+				"2026-03-14T12:03:05Z. These have not ended: Pod default/db-0. If one stays, check its PodDisruptionBudget: kubectl get pdb -A")
+		}),
 		"waiting-for-off": fence(fencingv1.PhaseRunning, fencingv1.StepPowerManagement, func(f *fencingv1.NodeFence) {
 			f.Status.Level = 1
 			f.Status.Methods = []fencingv1.MethodRecord{
@@ -100,10 +115,33 @@ func TestOf_States_MatchGolden(t *testing.T) {
 			ipmi := ipmiOff()
 			ipmi.OnSucceeded = at(1, 0)
 			f.Status.Methods, f.Status.PoweredOn, f.Status.Deadline = []fencingv1.MethodRecord{ipmi}, at(1, 0), at(11, 0)
-			f.Status.Evidence = &fencingv1.Evidence{Class: fencingv1.EvidencePowerOff, RecordedAt: *at(0, 30)}
 			f.Status.Jobs = []fencingv1.JobRecord{job("4", "ipmi", fencingv1.ActionOn, fencingv1.JobSucceeded, ptr.To(int32(0)))}
 			condition(f, metav1.ConditionUnknown, "WaitingForNode",
 				"Node worker-1 was switched on, and is not Ready with a new boot yet until 2026-03-14T12:11:00Z")
+			proven(f, fencingv1.EvidencePowerOff, provenOff+". It was switched on at 2026-03-14T12:01:00Z")
+			f.Status.Release = &fencingv1.ReleaseRecord{
+				TerminatingAt: at(0, 32), Pods: 1, ProvenAt: at(0, 40), EndedAt: at(10, 40),
+				Left: []string{"Pod default/db-0", "VolumeAttachment csi-1a2b"},
+			}
+		}),
+		"releasing": fence(fencingv1.PhaseDone, fencingv1.StepPowerManagement, func(f *fencingv1.NodeFence) {
+			f.Status.Methods, f.Status.Deadline = []fencingv1.MethodRecord{ipmiOff()}, at(10, 40)
+			f.Status.Release = &fencingv1.ReleaseRecord{
+				Scope: fencingv1.ScopeNode, StartedAt: *at(0, 31), TerminatingAt: at(0, 32), Pods: 3, ProvenAt: at(0, 40),
+			}
+			condition(f, metav1.ConditionUnknown, "Releasing",
+				"These are being removed from Node worker-1 until 2026-03-14T12:10:40Z: Pod default/db-0, VolumeAttachment csi-1a2b")
+			proven(f, fencingv1.EvidencePowerOff, provenOff)
+		}),
+		"storage-isolation": fence(fencingv1.PhaseDone, fencingv1.StepPowerManagement, func(f *fencingv1.NodeFence) {
+			f.Status.Methods = []fencingv1.MethodRecord{{
+				Name: "switch", Step: fencingv1.StepIsolation, PowerBefore: fencingv1.PowerOn, Power: fencingv1.PowerOff, OffRequested: at(0, 10),
+			}}
+			f.Status.Release = &fencingv1.ReleaseRecord{Scope: fencingv1.ScopeStorage, StartedAt: *at(0, 31)}
+			condition(f, metav1.ConditionUnknown, "WaitingForPods",
+				"Pods of Node worker-1 are being deleted, and 1 do not terminate yet until 2026-03-14T12:10:40Z. All of them: Pod default/db-0")
+			proven(f, fencingv1.EvidenceStorageIsolation,
+				"Node worker-1 was cut off from its storage at 2026-03-14T12:00:30Z, and may still run. StorageClasses: fc-gold")
 		}),
 		"not-proven-off": fence(fencingv1.PhaseError, fencingv1.StepPowerManagement, func(f *fencingv1.NodeFence) {
 			f.Status.Level, f.Status.Restarts, f.Status.Result = 2, 1, fencingv1.ResultFailed
@@ -116,15 +154,17 @@ func TestOf_States_MatchGolden(t *testing.T) {
 			}
 			f.Status.Jobs = []fencingv1.JobRecord{job("14", "pdu", fencingv1.ActionStatus, fencingv1.JobFailed, ptr.To(int32(1)))}
 			condition(f, metav1.ConditionFalse, "NotProvenOff", "No level of devices has proven that Node worker-1 is off. "+
-				"Method pdu: status failed (exit code 1). Read the log: kubectl logs job/nf-1a2b3c4d-14")
+				"Method pdu: status failed (exit code 1). Read the log: kubectl logs job/nf-1a2b3c4d-14. "+
+				"If you have switched its machine off, confirm that it stays off: "+ConfirmOff(f))
 		}),
 		"final": fence(fencingv1.PhaseFinal, fencingv1.StepRecovery, func(f *fencingv1.NodeFence) {
 			ipmi := ipmiOff()
 			ipmi.OnSucceeded = at(1, 0)
 			f.Status.Methods, f.Status.PoweredOn, f.Status.Rejoined = []fencingv1.MethodRecord{ipmi}, at(1, 0), at(3, 0)
-			f.Status.Evidence = &fencingv1.Evidence{Class: fencingv1.EvidencePowerOff, RecordedAt: *at(0, 30)}
 			f.Status.Result = fencingv1.ResultSucceeded
 			condition(f, metav1.ConditionTrue, "Rejoined", "Node worker-1 was switched off and on, and is Ready")
+			proven(f, fencingv1.EvidencePowerOff, provenOff+". It was switched on at 2026-03-14T12:01:00Z")
+			f.Status.Release = &fencingv1.ReleaseRecord{TerminatingAt: at(0, 32), Pods: 3, ProvenAt: at(0, 40), EndedAt: at(0, 50)}
 		}),
 		"check": fence(fencingv1.PhaseFinal, fencingv1.StepPowerManagement, func(f *fencingv1.NodeFence) {
 			f.Spec.Mode, f.Status.Result = fencingv1.CheckDevices, fencingv1.ResultFailed
@@ -174,9 +214,12 @@ func TestOf_Withdrawal_DependsOnTheState(t *testing.T) {
 		then  string
 	}{
 		"before off": {fencingv1.PhaseRunning, func(*fencingv1.NodeFence) {}, "the Node is not switched off, and everything is undone"},
-		"after off":  {fencingv1.PhaseRunning, off, "the fence goes on to its end, because it has switched the Node off"},
-		"failed":     {fencingv1.PhaseError, off, "each device that has switched the Node off switches it on, once"},
-		"ended":      {fencingv1.PhaseFinal, off, ""},
+		"removes Pods": {fencingv1.PhaseRunning, func(f *fencingv1.NodeFence) {
+			f.Status.Release = &fencingv1.ReleaseRecord{ProvenAt: at(0, 40)}
+		}, "the fence goes on to its end, because it removes Pods"},
+		"after off": {fencingv1.PhaseRunning, off, "the fence goes on to its end, because it has switched the Node off"},
+		"failed":    {fencingv1.PhaseError, off, "each device that has switched the Node off switches it on, once"},
+		"ended":     {fencingv1.PhaseFinal, off, ""},
 		"canceled": {fencingv1.PhaseRunning, func(f *fencingv1.NodeFence) {
 			f.Annotations = map[string]string{fencingv1.CancelAnnotation: ""}
 		}, ""},
@@ -210,7 +253,8 @@ func TestFence_JSON_HasFields(t *testing.T) {
 	g.Expect(fields).To(And(HaveKeyWithValue("name", "worker-1"), HaveKeyWithValue("phase", "Running"),
 		HaveKeyWithValue("step", "PowerManagement"), HaveKeyWithValue("deadline", "2026-03-14T12:03:00Z"),
 		HaveKeyWithValue("waitingFor", "DeviceBusy: Another Job uses the device of method ipmi"),
-		HaveKeyWithValue("missing", ConsistOf("an answer OFF of ipmi")), HaveKey("cancel"), Not(HaveKey("evidence"))))
+		HaveKeyWithValue("missing", ConsistOf("an answer OFF of ipmi")), HaveKey("cancel"), Not(HaveKey("evidence")), Not(HaveKey("release"))))
+	g.Expect(ConfirmOff(&fencingv1.NodeFence{})).To(BeEmpty())
 }
 
 // reader returns a cluster with objects, whose lists can fail.

@@ -29,10 +29,8 @@ func (f *Fence) String() string {
 	for i := range f.Methods {
 		line("Method", method(&f.Methods[i]))
 	}
-	if f.Evidence != nil {
-		line("Proven", fmt.Sprintf("the Node was off at %s: every device of level %d answered OFF",
-			utc(&f.Evidence.RecordedAt), f.Evidence.Level+1))
-	}
+	line("Proven", f.Proven)
+	line("Release", Release(f.Release))
 	line("Missing", strings.Join(f.Missing, ", or "))
 	line("Waits for", f.WaitingFor)
 	line("Result", f.Result)
@@ -47,6 +45,33 @@ func (f *Fence) String() string {
 		line("Then", f.AfterCancel)
 	}
 	return b.String()
+}
+
+// facts are parts of a sentence.
+type facts []string
+
+func (f *facts) add(when bool, format string, args ...any) {
+	if when {
+		*f = append(*f, fmt.Sprintf(format, args...))
+	}
+}
+
+func (f *facts) String() string { return strings.Join(*f, ", ") }
+
+// Release returns what is known of a release; empty if it has not begun.
+func Release(r *fencingv1.ReleaseRecord) string {
+	if r == nil {
+		return ""
+	}
+	known, terminating, ended := facts{}, r.TerminatingAt != nil, r.EndedAt != nil
+	known.add(!terminating && !ended, "Pods are deleted since %s", utc(&r.StartedAt))
+	known.add(!terminating && ended, "no Pod had to be removed")
+	known.add(terminating && r.Pods == 1, "1 Pod terminating since %s", utc(r.TerminatingAt))
+	known.add(terminating && r.Pods != 1, "%d Pods terminating since %s", r.Pods, utc(r.TerminatingAt))
+	known.add(r.ProvenAt != nil, "proven again at %s", utc(r.ProvenAt))
+	known.add(terminating && ended && len(r.Left) == 0, "removed at %s", utc(r.EndedAt))
+	known.add(len(r.Left) > 0, "not removed in time: %s", strings.Join(r.Left, ", "))
+	return known.String()
 }
 
 func (f *Fence) phase() string {
@@ -68,26 +93,19 @@ func (f *Fence) level() string {
 
 // method is what a device answered, and what was asked.
 func method(m *fencingv1.MethodRecord) string {
-	var facts []string
-	add := func(when bool, format string, args ...any) {
-		if when {
-			facts = append(facts, fmt.Sprintf(format, args...))
-		}
-	}
-	add(m.PowerBefore != "", "answered %s first", strings.ToUpper(string(m.PowerBefore)))
-	add(m.OffRequested != nil, "off requested at %s", utc(m.OffRequested))
-	add(m.Power == fencingv1.PowerUnknown, "did not answer last")
-	add(m.Power != "" && m.Power != fencingv1.PowerUnknown, "answered %s last", strings.ToUpper(string(m.Power)))
-	add(m.OffRequested != nil && m.Power == "", "no answer since then")
-	add(m.OnSucceeded != nil, "switched on at %s", utc(m.OnSucceeded))
-	add(m.Ran != nil, "succeeded at %s", utc(m.Ran))
-	add(m.Failures == 1, "failed once in this step")
-	add(m.Failures > 1, "failed %d times in this step", m.Failures)
-	add(m.GivenUp, "not switched on again, so the Node may be off")
-	if len(facts) == 0 {
-		facts = append(facts, "not asked yet")
-	}
-	return fmt.Sprintf("%s (%s): %s", m.Name, m.Step, strings.Join(facts, ", "))
+	known := facts{}
+	known.add(m.PowerBefore != "", "answered %s first", strings.ToUpper(string(m.PowerBefore)))
+	known.add(m.OffRequested != nil, "off requested at %s", utc(m.OffRequested))
+	known.add(m.Power == fencingv1.PowerUnknown, "did not answer last")
+	known.add(m.Power != "" && m.Power != fencingv1.PowerUnknown, "answered %s last", strings.ToUpper(string(m.Power)))
+	known.add(m.OffRequested != nil && m.Power == "", "no answer since then")
+	known.add(m.OnSucceeded != nil, "switched on at %s", utc(m.OnSucceeded))
+	known.add(m.Ran != nil, "succeeded at %s", utc(m.Ran))
+	known.add(m.Failures == 1, "failed once in this step")
+	known.add(m.Failures > 1, "failed %d times in this step", m.Failures)
+	known.add(m.GivenUp, "not switched on again, so the Node may be off")
+	known.add(len(known) == 0, "not asked yet")
+	return fmt.Sprintf("%s (%s): %s", m.Name, m.Step, known.String())
 }
 
 // ending is how a Job ended.

@@ -38,7 +38,8 @@ func (s *step) settle() (_ Outcome, done bool) {
 	case !job.Exists && overdue:
 		// It could not be created, or was deleted. Nothing runs, and nothing is known.
 		return s.end(fencingv1.JobUnknown, nil), false
-	case !job.Exists && (!s.known(action.Method) || action.Action == fencingv1.ActionOff && s.nodeReady() && len(s.o.Plan.Levels) > 0):
+	case !job.Exists && (!s.known(action.Method) || action.Action == fencingv1.ActionOff && s.nodeReady() &&
+		len(s.o.Plan.Levels) > 0 && s.r.Drained == nil):
 		// A Node that is Ready by now is not switched off.
 		return s.end(fencingv1.JobUnknown, nil), false
 	case !job.Exists:
@@ -104,6 +105,9 @@ func (s *step) end(result fencingv1.JobResult, exitCode *int32) Outcome {
 		s.recordPower(m, result)
 	case fencingv1.ActionOff:
 		// Whatever the result is, a status is asked for: an "off" that has timed out may have worked.
+		if s.dumps(m.Name) {
+			s.recordDump(m, result)
+		}
 	case fencingv1.ActionOn:
 		if result == fencingv1.JobSucceeded {
 			m.OnSucceeded = s.time()
@@ -128,12 +132,20 @@ func (s *step) end(result fencingv1.JobResult, exitCode *int32) Outcome {
 	return s.changed()
 }
 
+// recordDump records whether the message of a kernel that has crashed was received.
+func (s *step) recordDump(m *fencingv1.MethodRecord, result fencingv1.JobResult) {
+	m.Ran, m.Power = s.time(), fencingv1.PowerUnknown
+	if result == fencingv1.JobSucceeded {
+		m.Power, m.Confirmed = fencingv1.PowerOff, true
+	}
+}
+
 // recordPower records an answer. A device that answers ON just after it was switched off, or was proven off, has failed.
 func (s *step) recordPower(m *fencingv1.MethodRecord, result fencingv1.JobResult) {
 	switch result {
 	case fencingv1.JobOff:
 		m.Power = fencingv1.PowerOff
-		m.Confirmed = s.r.Phase == fencingv1.PhaseDone
+		m.Confirmed = true
 	case fencingv1.JobSucceeded:
 		if m.OffRequested != nil && m.Power == "" || s.r.Phase == fencingv1.PhaseDone {
 			m.Failures++
@@ -167,7 +179,7 @@ func (s *step) begin(m *fencingv1.MethodRecord, action fencingv1.Action) Outcome
 	switch action {
 	case fencingv1.ActionOff:
 		m.Power, m.OnSucceeded = "", nil
-		if m.OffRequested == nil {
+		if m.OffRequested == nil && !s.dumps(m.Name) {
 			m.OffRequested = s.time()
 		}
 	case fencingv1.ActionOn:
@@ -206,8 +218,14 @@ func (s *step) exhausted(m *fencingv1.MethodRecord) bool { return m.Failures > r
 // toSwitchOn returns the last method of a step that this fence has switched off and not on again; nil if there is none. So methods are
 // switched on in reverse.
 func (s *step) toSwitchOn(use fencingv1.FenceStep) *fencingv1.MethodRecord {
+	if use == fencingv1.StepPowerManagement && s.o.Spec.PowerOn == fencingv1.PowerOnNever {
+		return nil
+	}
+	always := s.o.Spec.PowerOn == fencingv1.PowerOnAlways
 	for i := len(s.r.Methods) - 1; i >= 0; i-- {
-		if m := &s.r.Methods[i]; m.Step == use && m.OffRequested != nil && m.OnSucceeded == nil && !m.GivenUp {
+		m := &s.r.Methods[i]
+		off := m.OffRequested != nil || always && m.PowerBefore == fencingv1.PowerOff
+		if m.Step == use && off && m.OnSucceeded == nil && !m.GivenUp {
 			return m
 		}
 	}

@@ -71,7 +71,7 @@ func (o *Observation) blocked() Why {
 	case o.Observe:
 		return Why{Reason: ReasonObserveMode}
 	case o.Problem != nil:
-		return Why{Reason: o.Problem.Reason, Detail: o.Problem.Message}
+		return o.unresolved()
 	case node.State == NodeGone:
 		return Why{Reason: ReasonNodeNotFound}
 	case o.Plan == nil || node.State == NodeUnreadable:
@@ -82,7 +82,7 @@ func (o *Observation) blocked() Why {
 		return Why{Reason: ReasonQueued, Detail: node.Fence}
 	case node.Disruption != "":
 		return Why{Reason: ReasonNodeDisrupted, Detail: node.Disruption}
-	case node.Ready == corev1.ConditionTrue && len(o.Plan.Levels) > 0:
+	case node.Ready == corev1.ConditionTrue && len(o.Plan.Levels) > 0 && o.Spec.Drain == nil:
 		return Why{Reason: ReasonNodeReady}
 	}
 	return o.overLimit()
@@ -94,6 +94,14 @@ func (o *Observation) Blocked() bool { return o.blocked() != Why{} }
 // unreadable is why the Node was not read.
 func (o *Observation) unreadable() Why {
 	return Why{Reason: ReasonTargetUnreadable, Detail: o.Unreadable}
+}
+
+// unresolved is why there is no plan.
+func (o *Observation) unresolved() Why {
+	if o.Problem != nil {
+		return Why{Reason: o.Problem.Reason, Detail: o.Problem.Message}
+	}
+	return o.unreadable()
 }
 
 // overLimit returns which limit keeps the fence from beginning. A cluster that cannot be read is over every limit.

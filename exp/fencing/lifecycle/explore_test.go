@@ -60,7 +60,8 @@ func (e *explorer) decide(w *world, now time.Time, what string) (_ []move, waits
 
 // perform performs an effect.
 func (e *explorer) perform(w *world, out *lifecycle.Outcome) {
-	switch out.Effect {
+	w.performWorkload(out.Effect)
+	switch out.Effect { //nolint:exhaustive // Others change the Pod only.
 	case lifecycle.AddFinalizer:
 		w.finalizer, w.blockMove = true, true
 	case lifecycle.AddTaint:
@@ -72,13 +73,15 @@ func (e *explorer) perform(w *world, out *lifecycle.Outcome) {
 	case lifecycle.RunJob:
 		a := out.Record.Action
 		if !w.job.exists {
-			w.job = job{exists: true, method: a.Method, action: a.Action, neighbor: w.changed && a.Method == bmc}
+			w.job = job{
+				exists: true, method: a.Method, action: a.Action, neighbor: (w.changed || e.p.neighbors) && a.Method == bmc,
+				proves: w.pod.terminating || !w.pod.object,
+			}
 		}
 	case lifecycle.DeleteJob:
 		w.job.deleted = true
 	case lifecycle.Unblock:
 		w.finalizer, w.blockMove = false, false
-	case lifecycle.NoEffect:
 	}
 }
 
@@ -89,7 +92,21 @@ func (e *explorer) execute(w *world) {
 		d = &w.neighbor
 	}
 	j.executed, j.result = true, fencingv1.JobFailed
+	hadPower := w.hasPower()
+	defer func() {
+		if hadPower && !w.hasPower() {
+			w.losePower()
+		}
+		dumps := e.p.dumps && j.method == bmc && j.result == fencingv1.JobSucceeded
+		w.pod.proven = j.proves && (j.result == fencingv1.JobOff || dumps)
+	}()
 	if e.p.dead[j.method] {
+		return
+	}
+	if e.p.dumps && j.method == bmc {
+		if w.pod.crashed {
+			j.result = fencingv1.JobSucceeded
+		}
 		return
 	}
 	switch j.action {
@@ -136,13 +153,16 @@ func (e *explorer) moves(w *world) []move {
 	})
 	add("deleted Job ends", j.deleted && !p.jobsHang, true, func(n *world) { n.job = job{} })
 	add("Job deleted", j.exists && w.flips < 1, false, func(n *world) { n.job, n.flips = job{}, n.flips+1 })
-	add("kubelet stops", !w.hasPower() && w.ready != corev1.ConditionUnknown, true, func(n *world) { n.ready = corev1.ConditionUnknown })
-	booted := w.taint == ours && w.boot < 1 && e.cycled(w)
+	add("kubelet stops", !p.workload && !w.hasPower() && w.ready != corev1.ConditionUnknown, true,
+		func(n *world) { n.ready = corev1.ConditionUnknown })
+	booted := !p.workload && w.taint == ours && w.boot < 1 && e.cycled(w)
 	add("machine boots", booted, true, func(n *world) { n.boot, n.ready = n.boot+1, corev1.ConditionTrue })
-	add("Node recovers", p.nodeRecovers && w.hasPower() && w.ready != corev1.ConditionTrue && w.flips < 1, false,
+	add("Node recovers", !p.workload && p.nodeRecovers && w.hasPower() && w.ready != corev1.ConditionTrue && w.flips < 1, false,
 		func(n *world) { n.ready, n.flips = corev1.ConditionTrue, n.flips+1 })
 	add("person switches", p.person && w.switches < 2, false, func(n *world) {
-		n.bmc.off, n.switches = !n.bmc.off, n.switches+1
+		if n.bmc.off, n.switches = !n.bmc.off, n.switches+1; n.bmc.off {
+			n.losePower()
+		}
 	})
 	add("request deleted", p.deletes && !w.deleting, false, func(n *world) { n.deleting = true })
 	add("request canceled", p.cancels && !w.canceled, false, func(n *world) { n.canceled = true })
@@ -164,6 +184,7 @@ func (e *explorer) moves(w *world) []move {
 	add("larger fence steps back", w.others == "larger", true, func(n *world) { n.others = "" })
 	add("unreadable", p.unreadable && !w.unreadable && w.flips < 1, false, func(n *world) { n.unreadable, n.flips = true, n.flips+1 })
 	add("readable", p.unreadable && w.unreadable, true, func(n *world) { n.unreadable = false })
+	e.workloadMoves(w, add)
 	return all
 }
 

@@ -52,6 +52,18 @@ func premises() []premise {
 		{name: "more fences than allowed", levels: one, parallel: true, deletes: true},
 		{name: "unreadable", levels: one, unreadable: true, restarts: 1, deletes: true},
 		{name: "Jobs hang", levels: one, jobsHang: true, restarts: 1, deletes: true},
+		{name: "release", levels: one, workload: true, restarts: 1, deletes: true},
+		{name: "release, person at the switch", levels: one, workload: true, person: true},
+		{name: "release, kubelet returns", levels: one, workload: true, nodeRecovers: true, resets: true, deletes: true},
+		{name: "release, two levels", levels: two, workload: true, dead: broken{bmc: true}, resets: true},
+		{name: "release, off before", levels: one, workload: true, offBefore: true, person: true},
+		{name: "release, row of a neighbor", levels: one, workload: true, neighbors: true, deletes: true},
+		{name: "release of storage", isolation: true, workload: true, nodeRecovers: true, resets: true, deletes: true},
+		{
+			name: "release after a confirmation", levels: one, dead: broken{bmc: true}, workload: true, confirms: true, deletes: true,
+		},
+		{name: "release after a kernel dump", levels: two, workload: true, dumps: true, restarts: 1},
+		{name: "drain", levels: one, workload: true, drains: true, resets: true, deletes: true},
 		{name: "check of devices", levels: two, isolation: true, mode: fencingv1.CheckDevices, dead: broken{pdu: true}, deletes: true},
 	}
 }
@@ -61,10 +73,12 @@ func (p *premise) mustHappen() []string {
 	var all []string
 	for event, can := range map[string]bool{
 		"request deleted": p.deletes, "request canceled": p.cancels, "paused": p.pauses, "Machine deleted": p.targetGoes,
-		"Node recovers": p.nodeRecovers, "Node replaced": p.replaces, "taint removed": p.untaints, "limit exceeded": p.limits,
+		"Node recovers": p.nodeRecovers && !p.workload, "kubelet reports": p.nodeRecovers && p.workload,
+		"Node replaced": p.replaces, "taint removed": p.untaints, "limit exceeded": p.limits,
 		"person switches": p.person, "profile deleted": p.profileGoes, "unreadable": p.unreadable, "other fence": p.otherFence,
 		"row changed": p.rowChanges, "row corrected": p.rowChanges, "smaller fence": p.parallel, "larger fence steps back": p.parallel,
-		"Job ends unknown": true, "Job deleted": true,
+		"Job ends unknown": true, "Job deleted": true, "machine is reset": p.resets, "person confirms": p.confirms, "dump ends": p.dumps,
+		"PodGC": p.workload && len(p.levels) > 0 && !p.neighbors,
 	} {
 		if can {
 			all = append(all, event)
@@ -86,20 +100,20 @@ func (e *explorer) verify(w *world, record *fencingv1.NodeFenceStatus, o *lifecy
 		holds(next.Node != nil, "V8: a Job without a recorded Node")
 		holds(next.Action != nil && !next.Action.Ended, "V8: a Job without a recorded action")
 		holds(began || *next.Action == *record.Action, "V8: an action replaces one that has not ended")
-		holds(next.Action.Action != fencingv1.ActionOff || o.Node.Ready != corev1.ConditionTrue || len(e.p.levels) == 0,
-			"V6: a Job switches a Ready Node off")
+		switches := next.Action.Action == fencingv1.ActionOff && (!e.p.dumps || next.Action.Method != bmc) && len(e.p.levels) > 0
+		holds(!switches || o.Node.Ready != corev1.ConditionTrue || next.Drained != nil, "V6: a Job switches a Ready Node off")
 	}
 	if began {
 		e.verifyAction(w, record, o, next, holds)
 	}
 	if next.Evidence != nil && record.Evidence == nil {
-		for _, name := range o.Plan.Levels[next.Evidence.Level] {
-			holds(w.device(name).answer == fencingv1.PowerOff, "V4: evidence, and "+string(name)+" has not answered OFF after the last action")
-		}
+		e.verifyEvidence(w, o, next, holds)
 	}
-	holds(!w.neighbor.off, "V4: the machine of another Node is switched off")
+	e.verifyWorkload(w, o, out, holds)
+	holds(!w.neighbor.off || e.p.neighbors, "V4: the machine of another Node is switched off")
 	disproved := slices.ContainsFunc(record.Methods, func(m fencingv1.MethodRecord) bool { return m.Power == fencingv1.PowerOn })
-	holds(record.Evidence == nil || next.Evidence != nil || disproved, "V8: evidence is lost")
+	dump := record.Evidence != nil && record.Evidence.Class == fencingv1.EvidenceKernelDump
+	holds(record.Evidence == nil || next.Evidence != nil || disproved || dump, "V8: evidence is lost")
 	for i := range record.Methods {
 		holds(record.Methods[i].OffRequested == nil || next.Methods[i].OffRequested != nil, "V8: a requested off is forgotten")
 	}
@@ -110,7 +124,8 @@ func (e *explorer) verify(w *world, record *fencingv1.NodeFenceStatus, o *lifecy
 	switch out.Effect {
 	case lifecycle.AddTaint:
 		free := w.taint == "" && !w.deleting && !w.canceled && !w.targets && !w.paused
-		holds(free && w.finalizer && w.ready != corev1.ConditionTrue || len(e.p.levels) == 0 && free, "V12: a taint without admission")
+		ready := w.ready == corev1.ConditionTrue && len(e.p.levels) > 0 && !e.p.drains
+		holds(free && w.finalizer && !ready, "V12: a taint without admission")
 		holds(!w.overLimit && !w.unreadable && w.others == "", "V14: admitted above a limit")
 		holds(next.Node != nil && next.Node.UID == o.Node.UID, "V8: a taint without a recorded Node")
 	case lifecycle.RemoveTaint:
@@ -150,10 +165,15 @@ func (e *explorer) verifyAction(
 	}
 	switch next.Action.Action {
 	case fencingv1.ActionOff:
+		if e.p.dumps && m.Name == bmc {
+			holds(m.OffRequested == nil, "V5: a method that switches nothing is switched on later")
+			return
+		}
 		holds(m.OffRequested != nil, "V8: off is not recorded")
 		holds(record.Step != fencingv1.StepRecovery, "V8: off during the recovery")
 		holds(record.Evidence == nil, "V8: off after evidence")
-		holds(!power || o.Node.State == lifecycle.NodePresent && o.Node.Ready != corev1.ConditionTrue, "V6: a Ready Node is switched off")
+		holds(!power || o.Node.State == lifecycle.NodePresent && (o.Node.Ready != corev1.ConditionTrue || next.Drained != nil),
+			"V6: a Ready Node is switched off")
 		if power && first {
 			holds(w.taint == ours, "V7: off without the lock of the Node")
 			holds(!w.overLimit, "V14: off above a limit")
@@ -185,9 +205,9 @@ func (e *explorer) verifyEnd(w *world, s *fencingv1.NodeFenceStatus, holds func(
 	}
 	if !left {
 		holds(!w.fabric.off, "V12: the isolation is left, and no record has it")
-		holds(!w.bmc.off && !w.pdu.off || e.p.person || e.p.offBefore, "V12: the Node is left off, and no record has it")
+		holds(!w.bmc.off && !w.pdu.off || e.p.person || e.p.offBefore || e.p.confirms, "V12: the Node is left off, and no record has it")
 	}
 	if s.Result == fencingv1.ResultCanceled {
-		holds(s.Evidence == nil && !left, "V12: canceled after the Node was switched off")
+		holds(!lifecycle.SwitchedOff(s) && !left, "V12: canceled after the Node was switched off")
 	}
 }

@@ -37,6 +37,10 @@ type Observation struct {
 	Unreadable string
 	// Cluster is nil unless NeedsCluster.
 	Cluster *Cluster
+	// Workload is nil unless NeedsWorkload, and if it was not read.
+	Workload *Workload
+	// ConfirmedOff: a person has confirmed that the machine of the Node with this UID is off.
+	ConfirmedOff types.UID
 
 	// Job is the Job of the last action of the record.
 	Job jobs.Observed
@@ -73,6 +77,11 @@ type Node struct {
 	Conditions map[string]corev1.ConditionStatus
 	// Fence is the value of the fencing taint, the UID of a NodeFence; empty without the taint.
 	Fence string
+	// Marked: the Node has a taint of this fence, also if another fence counts.
+	Marked bool
+	// Evicts: the fencing taint of this fence also evicts Pods. OutOfService: the Node has the taint out-of-service, of whichever party.
+	// ReleaseTaint: it has it with the value and the effect that a fence adds.
+	Evicts, OutOfService, ReleaseTaint bool
 	// Disruption is the taint of an autoscaler that deletes the Node; empty without one.
 	Disruption string
 }
@@ -88,6 +97,31 @@ type Cluster struct {
 	// OtherControlPlane counts the other Nodes of the control plane, and UnavailableControlPlane those of them that are not Ready or are
 	// fenced.
 	OtherControlPlane, UnavailableControlPlane int
+}
+
+// WorkloadScope is which Pods of a Node matter to a decision. Mirror Pods, Pods of DaemonSets and Pods that have ended never do.
+type WorkloadScope string
+
+// The scopes of workload.
+const (
+	// NoWorkload: no Pods are read.
+	NoWorkload WorkloadScope = ""
+	// DrainScope is every other Pod.
+	DrainScope WorkloadScope = "Drain"
+	// NodeScope is every other Pod that does not tolerate the fencing taint with effect NoExecute.
+	NodeScope WorkloadScope = "Node"
+	// StorageScope is every other Pod with a PersistentVolumeClaim whose volumes all have a class that the isolation covers.
+	StorageScope WorkloadScope = "Storage"
+)
+
+// Workload is what runs on a Node, read live.
+type Workload struct {
+	// Pods are the Pods of the scope. Staying are those of them without a deletion timestamp.
+	Pods, Staying int
+	// Attachments are the VolumeAttachments of the Node. They do not matter to a drain, nor to a release of storage.
+	Attachments int
+	// Names name at most ten of all these.
+	Names []string
 }
 
 // Effect is what is done after the record was written.
@@ -107,7 +141,19 @@ const (
 	DeleteJob Effect = "DeleteJob"
 	// Unblock removes the finalizer and the annotation block-move from a NodeFence that waits to begin.
 	Unblock Effect = "Unblock"
-	// RemoveTaint removes the fencing taint from the Node.
+	// EvictPods evicts the Pods of a drain, but those that end by themselves.
+	EvictPods Effect = "EvictPods"
+	// AddNoExecute lets the fencing taint evict Pods.
+	AddNoExecute Effect = "AddNoExecute"
+	// TerminatePods deletes Pods of the scope that stay, gracefully: as many as a second allows.
+	TerminatePods Effect = "TerminatePods"
+	// AddOutOfService adds the taint out-of-service to the Node, unless it has it.
+	AddOutOfService Effect = "AddOutOfService"
+	// RemovePods removes terminating Pods of the scope from the API, without their grace period.
+	RemovePods Effect = "RemovePods"
+	// RemoveOutOfService removes the taint out-of-service from the Node.
+	RemoveOutOfService Effect = "RemoveOutOfService"
+	// RemoveTaint removes the fencing taint from the Node, with every effect.
 	RemoveTaint Effect = "RemoveTaint"
 	// Finish sets the annotation finished, and removes the finalizer and block-move.
 	Finish Effect = "Finish"

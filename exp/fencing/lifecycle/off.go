@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	fencingv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/profile"
 )
 
 // isolate is Running/Isolation: methods cut the Node off, and others run.
@@ -17,10 +18,10 @@ func (s *step) isolate() Outcome {
 	if out, stop := s.stopBeforePowerOff(); stop {
 		return out
 	}
-	plan := s.o.Plan
-	if s.nodeReady() && len(plan.Levels) > 0 {
-		return s.readyBeforePowerOff()
+	if out, stop := s.whileReady(); stop {
+		return out
 	}
+	plan := s.o.Plan
 	for _, name := range plan.Isolation {
 		switch m := s.current(name, fencingv1.StepIsolation); {
 		case m.Power == fencingv1.PowerOff && m.OffRequested != nil:
@@ -54,12 +55,24 @@ func (s *step) notIsolated() Outcome {
 }
 
 func (s *step) isolated() Outcome {
-	if len(s.o.Plan.Levels) == 0 {
-		s.to(fencingv1.PhaseNew, fencingv1.StepRecovery)
-	} else {
+	switch {
+	case len(s.o.Plan.Levels) > 0:
 		s.to(fencingv1.PhaseNew, fencingv1.StepPowerManagement)
 		s.expire(powerDelay(s.o.Spec))
+	case len(s.o.Plan.StorageIsolation()) > 0 && s.o.Spec.Release.Policy != fencingv1.ReleaseNone:
+		return s.proven(fencingv1.EvidenceStorageIsolation)
+	default:
+		s.to(fencingv1.PhaseNew, fencingv1.StepRecovery)
 	}
+	return s.changed()
+}
+
+// proven records evidence. The workload is released next.
+func (s *step) proven(class fencingv1.EvidenceClass) Outcome {
+	s.r.Evidence = &fencingv1.Evidence{Class: class, Level: s.r.Level, RecordedAt: *s.time()}
+	s.forgetAnswers()
+	s.to(fencingv1.PhaseDone, fencingv1.StepPowerManagement)
+	s.expire(releaseTimeout(s.o.Spec))
 	return s.changed()
 }
 
@@ -68,19 +81,14 @@ func (s *step) waitForPower() Outcome {
 	if out, stop := s.stopBeforePowerOff(); stop {
 		return out
 	}
-	if s.nodeReady() {
-		return s.readyBeforePowerOff()
+	if out, stop := s.whileReady(); stop {
+		return out
 	}
 	if until := s.r.Since.Add(powerDelay(s.o.Spec)); s.now.Before(until) {
 		return s.wait(Why{Reason: ReasonPowerDelay}, earlier(until, s.now.Add(poll)))
 	}
 	s.to(fencingv1.PhaseRunning, fencingv1.StepPowerManagement)
 	return s.changed()
-}
-
-// readyBeforePowerOff undoes everything: the Node needs no fence any more.
-func (s *step) readyBeforePowerOff() Outcome {
-	return s.rejoined(ReasonNodeReady)
 }
 
 // stopBeforePowerOff is what ends or delays a fence that has not switched the Node off. A fence that has goes on to its end: a Node is
@@ -102,10 +110,8 @@ func (s *step) stopBeforePowerOff() (_ Outcome, stop bool) {
 		return s.wait(Why{Reason: ReasonPaused}, s.now.Add(blockedPoll)), true
 	case s.o.Observe:
 		return s.wait(Why{Reason: ReasonObserveMode}, s.now.Add(blockedPoll)), true
-	case s.o.Problem != nil:
-		return s.wait(Why{Reason: s.o.Problem.Reason, Detail: s.o.Problem.Message}, s.now.Add(blockedPoll)), true
 	case s.o.Plan == nil:
-		return s.wait(s.o.unreadable(), s.now.Add(blockedPoll)), true
+		return s.wait(s.o.unresolved(), s.now.Add(blockedPoll)), true
 	}
 	return Outcome{}, false
 }
@@ -119,9 +125,12 @@ func (s *step) switchOff() Outcome {
 		if out, stop := s.stopBeforePowerOff(); stop {
 			return out
 		}
-		if s.nodeReady() {
-			return s.readyBeforePowerOff()
+		if out, stop := s.whileReady(); stop {
+			return out
 		}
+	}
+	if s.confirmedOff() {
+		return s.proven(fencingv1.EvidenceAcknowledged)
 	}
 	level := s.o.Plan.Level(s.r.Level)
 	if level == nil {
@@ -132,7 +141,9 @@ func (s *step) switchOff() Outcome {
 		case !s.known(name):
 			return s.fail(ReasonDeviceChanged)
 		case m.Power == fencingv1.PowerOff:
-		case s.exhausted(m):
+		case s.dumps(name) && m.Ran == nil:
+			return s.begin(m, fencingv1.ActionOff)
+		case s.dumps(name), s.exhausted(m):
 			s.r.Level++
 			return s.changed()
 		case m.Power == fencingv1.PowerOn:
@@ -141,37 +152,16 @@ func (s *step) switchOff() Outcome {
 			return s.begin(m, fencingv1.ActionStatus)
 		}
 	}
-	s.r.Evidence = &fencingv1.Evidence{Class: fencingv1.EvidencePowerOff, Level: s.r.Level, RecordedAt: *s.time()}
-	s.to(fencingv1.PhaseDone, fencingv1.StepPowerManagement)
-	return s.changed()
+	if s.dumps(level[0]) {
+		return s.proven(fencingv1.EvidenceKernelDump)
+	}
+	return s.proven(fencingv1.EvidencePowerOff)
 }
 
-// confirm is Done/PowerManagement: each device of the level answers OFF twice, because one that is just switching may answer anything.
-// The workload is released here, by a policy that releases any. Nothing depends on the second answer otherwise, so a device that no
-// longer answers does not keep the machine off.
-func (s *step) confirm() Outcome {
-	if out, done := s.settle(); !done {
-		return out
-	}
-	if s.o.Plan != nil && !s.o.TargetGone {
-		for _, name := range s.o.Plan.Level(s.r.Evidence.Level) {
-			switch m := s.current(name, fencingv1.StepPowerManagement); {
-			case m.Power == fencingv1.PowerOn:
-				// The device or a person has switched it on, so it is not proven off.
-				s.r.Evidence = nil
-				for i := range s.r.Methods {
-					s.r.Methods[i].Confirmed = false
-				}
-				s.to(fencingv1.PhaseRunning, fencingv1.StepPowerManagement)
-				return s.changed()
-			case m.Confirmed || s.exhausted(m) || !s.known(name):
-			default:
-				return s.begin(m, fencingv1.ActionStatus)
-			}
-		}
-	}
-	s.to(fencingv1.PhaseNew, fencingv1.StepRecovery)
-	return s.changed()
+// dumps reports whether a method waits for the message of a kernel that has crashed. It switches nothing and is not asked for the power.
+// Its messages are not authenticated, and a second try would wait for the end of a dump that has ended.
+func (s *step) dumps(name fencingv1.MethodName) bool {
+	return s.o.Plan != nil && s.o.Plan.Methods[name].Agent == profile.KernelDumpAgent
 }
 
 // commit switches a method off, if the Node may be switched off. The first time is the point after which the fence goes on to its end.
@@ -191,7 +181,7 @@ func (s *step) commit(m *fencingv1.MethodRecord) Outcome {
 			s.to(fencingv1.PhaseNew, fencingv1.StepIsolation)
 			return s.changed()
 		}
-	case s.nodeReady():
+	case s.nodeReady() && s.r.Drained == nil:
 		// It needs no fence any more. Whatever is off is switched on.
 		s.r.Reason = ReasonNodeReady
 		s.to(fencingv1.PhaseNew, fencingv1.StepRecovery)
@@ -231,6 +221,10 @@ func (s *step) checkDevices() Outcome {
 			names = slices.Concat(s.o.Plan.Levels...)
 		}
 		for _, name := range names {
+			if s.dumps(name) {
+				// It cannot be asked.
+				continue
+			}
 			m := s.current(name, use)
 			switch answered := m.Power == fencingv1.PowerOn || m.Power == fencingv1.PowerOff; {
 			case !answered && !s.exhausted(m):

@@ -28,6 +28,13 @@ const (
 	ReasonDeviceBusy     = "DeviceBusy"
 	ReasonPowerDelay     = "PowerDelay"
 	ReasonWaitingForNode = "WaitingForNode"
+	// A Node that is Ready is drained.
+	ReasonDraining = "Draining"
+	// Its workload is released: the Node still reports, its Pods do not terminate yet, or are not removed yet.
+	ReasonNodeStillReports  = "NodeStillReports"
+	ReasonWaitingForPods    = "WaitingForPods"
+	ReasonReleasing         = "Releasing"
+	ReasonWaitingForNewBoot = "WaitingForNewBoot"
 
 	// How it ended.
 	ReasonRejoined         = "Rejoined"
@@ -45,6 +52,10 @@ const (
 	ReasonNotUnisolated    = "NotUnisolated"
 	ReasonWrongMachine     = "WrongMachine"
 	ReasonDeviceFailed     = "DeviceFailed"
+	ReasonDrainTimedOut    = "DrainTimedOut"
+	ReasonNotReleased      = "NotReleased"
+	ReasonNotRecovered     = "NotRecovered"
+	ReasonKeptOff          = "KeptOff"
 	ReasonJobNotEnding     = "JobNotEnding"
 	ReasonDeviceChanged    = "DeviceChanged"
 )

@@ -23,15 +23,20 @@ func (s *step) switchOn() Outcome {
 		return s.changed()
 	}
 	if m := s.toSwitchOn(fencingv1.StepPowerManagement); m != nil {
-		if !s.known(m.Name) {
+		acknowledged := s.r.Evidence != nil && s.r.Evidence.Class == fencingv1.EvidenceAcknowledged
+		switch {
+		case acknowledged && (!s.known(m.Name) || s.exhausted(m)):
+			// A person has switched the machine off, and switches it on.
+			m.GivenUp = true
+			return s.changed()
+		case !s.known(m.Name):
 			return s.fail(ReasonDeviceChanged)
-		}
-		if s.exhausted(m) {
+		case s.exhausted(m):
 			return s.notPoweredOn(m)
 		}
 		return s.begin(m, fencingv1.ActionOn)
 	}
-	if !SwitchedOff(s.r) {
+	if s.staysAsItIs() {
 		return s.keptAsItWas()
 	}
 	if s.r.PoweredOn == nil {
@@ -77,17 +82,31 @@ func (s *step) notPoweredOn(m *fencingv1.MethodRecord) Outcome {
 	return s.fail(ReasonNotPoweredOn)
 }
 
-// keptAsItWas is for a Node that this fence has not switched off: it was off before, or was only isolated. A person may be working on it,
-// so it is not switched on.
+// staysAsItIs reports whether only a person switches the machine on. One with a kernel dump reboots by itself.
+func (s *step) staysAsItIs() bool {
+	if s.o.Spec.PowerOn == fencingv1.PowerOnNever && SwitchedOff(s.r) {
+		return true
+	}
+	switched := slices.ContainsFunc(s.r.Methods, func(m fencingv1.MethodRecord) bool {
+		return m.Step == fencingv1.StepPowerManagement && (m.OffRequested != nil || m.OnSucceeded != nil)
+	})
+	return !switched && (s.r.Evidence == nil || s.r.Evidence.Class != fencingv1.EvidenceKernelDump)
+}
+
+// keptAsItWas is for a Node that is not switched on: this fence has not switched it off, or leaves that to a person, who may be working on
+// it.
 func (s *step) keptAsItWas() Outcome {
-	reason := ReasonNotSwitchedOff
-	if s.r.Evidence != nil {
-		reason = ReasonPoweredOffBefore
+	reason, off := ReasonNotSwitchedOff, false
+	switch {
+	case SwitchedOff(s.r):
+		reason, off = ReasonKeptOff, true
+	case s.r.Evidence != nil && s.r.Evidence.Class != fencingv1.EvidenceStorageIsolation:
+		reason, off = ReasonPoweredOffBefore, true
 	}
 	switch booted := s.o.Node.BootID != s.r.Node.BootID; {
-	case s.nodeReady() && (s.r.Evidence == nil || booted || s.r.Node.BootID == ""):
+	case s.nodeReady() && s.unfences() && (!off || booted || s.r.Node.BootID == ""):
 		return s.rejoined(reason)
-	case s.nodeReady():
+	case s.nodeReady() && off:
 		// It runs, and its device answered OFF.
 		return s.fail(ReasonWrongMachine)
 	case s.o.withdrawn():
@@ -97,6 +116,8 @@ func (s *step) keptAsItWas() Outcome {
 	case s.r.Result != fencingv1.ResultSucceeded:
 		s.r.Result, s.r.Reason = fencingv1.ResultSucceeded, reason
 		return s.changed()
+	case s.nodeReady():
+		return s.wait(Why{Reason: ReasonWaitingForNewBoot}, s.now.Add(poll))
 	}
 	return s.wait(Why{Reason: ReasonWaitingForNode}, s.now.Add(keptPoll))
 }
@@ -113,9 +134,12 @@ func (s *step) lenient() bool {
 	return s.r.Result == fencingv1.ResultFailed
 }
 
-// undo is Running/Recovery: what is off is switched on in reverse, and the taint is removed last.
+// undo is Running/Recovery: methods of the recovery run, what is off is switched on in reverse, and the taint is removed last.
 func (s *step) undo() Outcome {
 	if out, done := s.settle(); !done {
+		return out
+	}
+	if out, done := s.runRecovery(); !done {
 		return out
 	}
 	for _, use := range []fencingv1.FenceStep{fencingv1.StepPowerManagement, fencingv1.StepIsolation} {
@@ -123,7 +147,11 @@ func (s *step) undo() Outcome {
 		switch {
 		case m == nil:
 			continue
-		case s.lenient() && (s.o.TargetGone || m.Failures > 0 || !s.known(m.Name)):
+		case use == fencingv1.StepIsolation && !s.unfences() && s.o.Node.State == NodeUnreadable:
+			return s.wait(s.o.unreadable(), s.now.Add(blockedPoll))
+		case use == fencingv1.StepIsolation && !s.unfences(),
+			use == fencingv1.StepPowerManagement && s.o.TargetGone,
+			s.lenient() && (s.o.TargetGone || m.Failures > 0 || !s.known(m.Name)):
 			m.GivenUp = true
 			return s.changed()
 		case !s.known(m.Name):
@@ -137,13 +165,31 @@ func (s *step) undo() Outcome {
 	case NodeUnreadable:
 		return s.wait(s.o.unreadable(), s.now.Add(blockedPoll))
 	case NodePresent:
-		if s.o.Node.Fence == string(s.o.UID) {
-			return s.effect(RemoveTaint, s.now)
+		if effect := s.ownTaint(); effect != NoEffect {
+			return s.effect(effect, s.now)
 		}
 	case NodeGone:
 	}
 	s.to(fencingv1.PhaseFinal, fencingv1.StepRecovery)
 	return s.changed()
+}
+
+// runRecovery runs the methods of the recovery on a Node that has joined again, before it gets workload.
+func (s *step) runRecovery() (_ Outcome, done bool) {
+	used := func(m fencingv1.MethodRecord) bool { return m.OffRequested != nil || m.Ran != nil }
+	if s.r.Rejoined == nil || s.lenient() || !slices.ContainsFunc(s.r.Methods, used) {
+		return Outcome{}, true
+	}
+	for _, name := range s.o.Spec.Recovery {
+		switch m := s.method(name, fencingv1.StepRecovery); {
+		case m.Ran != nil:
+		case !s.known(name), s.exhausted(m):
+			return s.fail(ReasonNotRecovered), false
+		default:
+			return s.begin(m, fencingv1.ActionRun), false
+		}
+	}
+	return Outcome{}, true
 }
 
 // finish is Final: nothing is left to do.
@@ -166,6 +212,10 @@ func (s *step) failed() Outcome {
 		}
 		s.to(fencingv1.PhaseRunning, fencingv1.StepRecovery)
 		return s.changed()
+	case s.confirmedOff() && s.r.Evidence == nil && s.r.Rejoined == nil:
+		// A person has switched off what no device could.
+		s.r.Result, s.r.Reason = "", ""
+		return s.proven(fencingv1.EvidenceAcknowledged)
 	case again:
 		return s.restart()
 	case s.r.Result != fencingv1.ResultFailed:
@@ -189,12 +239,20 @@ func (s *step) restart() Outcome {
 		}
 	}
 	s.r.Reason = ""
+	if s.r.Rejoined == nil {
+		s.r.PoweredOn = nil
+	}
+	if s.r.Evidence != nil && s.r.Evidence.Class == fencingv1.EvidenceKernelDump {
+		// The dump has ended long ago, and the Node has not joined again.
+		s.r.Evidence = nil
+	}
 	phase, in := fencingv1.PhaseRunning, fencingv1.StepRecovery
 	switch {
 	case s.r.Rejoined != nil:
 		s.r.Result, s.r.Reason = fencingv1.ResultSucceeded, ReasonRejoined
+	case toRelease(s.r, s.o.Spec):
+		phase, in = fencingv1.PhaseDone, fencingv1.StepPowerManagement
 	case s.r.Evidence != nil || len(s.o.Plan.Levels) == 0 && s.isIsolated():
-		s.r.PoweredOn = nil
 		phase = fencingv1.PhaseNew
 	case !s.isIsolated() && !SwitchedOff(s.r):
 		in = fencingv1.StepIsolation

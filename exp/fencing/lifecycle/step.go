@@ -38,9 +38,9 @@ func Step(record *fencingv1.NodeFenceStatus, o *Observation, now time.Time) Outc
 		return s.changed()
 	case s.r.Phase == fencingv1.PhaseFinal:
 		return s.finish()
-	case s.replaced() && o.Node.State == NodePresent && o.Node.UID == s.r.Node.UID && o.Node.Fence == string(o.UID):
+	case s.replaced() && o.Node.State == NodePresent && o.Node.UID == s.r.Node.UID && s.ownTaint() != NoEffect:
 		// The same Node with another provider ID.
-		return s.effect(RemoveTaint, s.now)
+		return s.effect(s.ownTaint(), s.now)
 	case s.replaced():
 		s.r.Result, s.r.Reason = fencingv1.ResultFailed, ReasonNodeReplaced
 		s.giveUp()
@@ -62,7 +62,7 @@ func Step(record *fencingv1.NodeFenceStatus, o *Observation, now time.Time) Outc
 	case s.r.Step == fencingv1.StepPowerManagement && s.r.Phase == fencingv1.PhaseRunning:
 		return s.switchOff()
 	case s.r.Step == fencingv1.StepPowerManagement:
-		return s.confirm()
+		return s.release()
 	case s.r.Phase == fencingv1.PhaseNew:
 		return s.switchOn()
 	}
@@ -82,6 +82,17 @@ func (s *step) replaced() bool {
 	}
 	other := node.UID != bound.UID || bound.ProviderID != "" && node.ProviderID != "" && node.ProviderID != bound.ProviderID
 	return node.State == NodeGone || node.State == NodePresent && other
+}
+
+// ownTaint is the effect that removes the next taint of this fence from the Node.
+func (s *step) ownTaint() Effect {
+	switch {
+	case s.o.Node.ReleaseTaint && s.r.Release != nil && s.r.Release.OutOfServiceTaint:
+		return RemoveOutOfService
+	case s.o.Node.Fence == string(s.o.UID), s.o.Node.Marked:
+		return RemoveTaint
+	}
+	return NoEffect
 }
 
 // withdrawn reports whether nothing more is asked for.
@@ -116,7 +127,7 @@ func (s *step) admit() Outcome {
 	isolated := s.toSwitchOn(fencingv1.StepIsolation) != nil
 	if why := s.o.blocked(); why != (Why{}) {
 		if isolated && why.Reason == ReasonNodeReady {
-			return s.readyBeforePowerOff()
+			return s.rejoined(ReasonNodeReady)
 		}
 		if s.r.Node != nil && s.o.Node.State != NodeUnreadable && !admitted && !isolated {
 			s.r.Node = nil

@@ -39,9 +39,12 @@ type fence struct {
 	hangs, staysAway bool
 	// stays: a Job that is deleted does not end.
 	stays bool
-	// unreadable: the Nodes of the cluster are not read.
+	// unreadable: the Nodes of the cluster, and the Pods of the Node, are not read.
 	unreadable bool
-	done       []string
+	// pods is what runs on the Node. keepsPods: no Pod ends.
+	pods      lifecycle.Workload
+	keepsPods bool
+	done      []string
 }
 
 func newFence(t *testing.T, levels ...methods) *fence {
@@ -66,6 +69,10 @@ func (f *fence) until(effect lifecycle.Effect) lifecycle.Outcome {
 		if lifecycle.NeedsCluster(&f.record, f.o.Spec) && !f.unreadable {
 			f.o.Cluster = &f.cluster
 		}
+		f.o.Workload = nil
+		if lifecycle.NeedsWorkload(&f.record, f.o.Spec) != lifecycle.NoWorkload && !f.unreadable {
+			f.o.Workload = &f.pods
+		}
 		out, before := lifecycle.Step(&f.record, &f.o, f.now), f.record
 		if a := out.Record.Action; a != nil && (before.Action == nil || a.Sequence != before.Action.Sequence) {
 			f.o.Job = jobs.Observed{}
@@ -78,6 +85,9 @@ func (f *fence) until(effect lifecycle.Effect) lifecycle.Outcome {
 			return out
 		}
 		f.perform(out.Effect)
+		if f.keepsPods && out.Effect == lifecycle.EvictPods {
+			return out
+		}
 	}
 	f.Expect(f.done).To(BeEmpty(), "the fence does not end")
 	return lifecycle.Outcome{}
@@ -96,7 +106,19 @@ func (f *fence) perform(effect lifecycle.Effect) {
 	case lifecycle.AddTaint:
 		f.o.Node.Fence = ours
 	case lifecycle.RemoveTaint:
-		f.o.Node.Fence = ""
+		f.o.Node.Fence, f.o.Node.Evicts = "", false
+	case lifecycle.AddNoExecute:
+		f.o.Node.Evicts = true
+		f.pods.Staying = 0
+	case lifecycle.TerminatePods:
+		f.pods.Staying = max(0, f.pods.Staying-1)
+	case lifecycle.AddOutOfService:
+		f.o.Node.OutOfService, f.o.Node.ReleaseTaint = true, true
+		f.endPods()
+	case lifecycle.RemoveOutOfService:
+		f.o.Node.OutOfService, f.o.Node.ReleaseTaint = false, false
+	case lifecycle.RemovePods, lifecycle.EvictPods:
+		f.endPods()
 	case lifecycle.Finish:
 		f.o.Finished, f.o.Finalizer, f.o.BlockMove = string(f.record.Result), false, false
 	case lifecycle.DeleteJob:
@@ -117,6 +139,12 @@ func (f *fence) perform(effect lifecycle.Effect) {
 		return
 	}
 	f.done = append(f.done, string(effect))
+}
+
+func (f *fence) endPods() {
+	if !f.keepsPods {
+		f.pods = lifecycle.Workload{}
+	}
 }
 
 func (f *fence) end(result fencingv1.JobResult) {

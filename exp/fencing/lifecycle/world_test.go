@@ -34,11 +34,11 @@ const (
 // job is the Job of the last action.
 type job struct {
 	exists, executed, finished, deleted bool
-	// neighbor: its parameters are those of another machine.
-	neighbor bool
-	method   fencingv1.MethodName
-	action   fencingv1.Action
-	result   fencingv1.JobResult
+	// neighbor: its parameters are those of another machine. proves: it was created after the Pod was terminating.
+	neighbor, proves bool
+	method           fencingv1.MethodName
+	action           fencingv1.Action
+	result           fencingv1.JobResult
 }
 
 // device is an outlet. A machine has power while its outlets of both levels are on.
@@ -66,6 +66,7 @@ type world struct {
 	changed  bool
 	neighbor device
 	others   string
+	pod      pod
 	// people count what persons have done, so that there is an end.
 	switches, flips int
 }
@@ -103,7 +104,11 @@ func (w *world) store(s *fencingv1.NodeFenceStatus) {
 			}
 		}
 	}
-	set(&s.Since, &s.Deadline, &s.PoweredOn, &s.Rejoined)
+	set(&s.Since, &s.Deadline, &s.PoweredOn, &s.Rejoined, &s.Drained)
+	if s.Release != nil {
+		s.Release.StartedAt = at
+		set(&s.Release.TerminatingAt, &s.Release.ProvenAt, &s.Release.EndedAt)
+	}
 	for i := range s.Methods {
 		set(&s.Methods[i].OffRequested, &s.Methods[i].OnSucceeded, &s.Methods[i].Ran)
 	}
@@ -147,6 +152,8 @@ type premise struct {
 	nodeRecovers, replaces, untaints, limits  bool
 	person, profileGoes, unreadable, jobsHang bool
 	otherFence, rowChanges, parallel          bool
+	// workload: a Pod runs on the Node. neighbors: the row has the device of another machine.
+	workload, neighbors, drains, resets, dumps, confirms bool
 	// spec and plan are those of its fence. They are not changed.
 	spec *fencingv1.NodeFenceSpec
 	plan *profile.Plan
@@ -161,11 +168,21 @@ func (p *premise) begin() world {
 	if p.isolation {
 		p.plan.Isolation = []fencingv1.MethodName{fabric}
 	}
+	if p.isolation && p.workload {
+		p.plan.Methods[fabric] = fencingv1.FenceMethod{Name: fabric, StorageClasses: []fencingv1.StorageClassName{"fc"}}
+	}
+	if p.dumps {
+		p.plan.Methods[bmc] = fencingv1.FenceMethod{Name: bmc, Agent: profile.KernelDumpAgent}
+	}
+	if p.drains {
+		p.spec.Drain = &fencingv1.Drain{}
+	}
 	w := world{ready: corev1.ConditionUnknown}
 	if p.mode == fencingv1.CheckDevices {
 		w.ready = corev1.ConditionTrue
 	}
 	w.bmc.off = p.offBefore
+	p.beginWorkload(&w)
 	return w
 }
 
@@ -181,7 +198,11 @@ func (p *premise) observe(w *world) *lifecycle.Observation {
 		}
 		o.Node = lifecycle.Node{
 			State: lifecycle.NodePresent, Name: "worker-1", UID: typesUID(uid), BootID: []string{"boot-0", "boot-1", "boot-2"}[w.boot],
-			Ready: w.ready, Fence: w.taint,
+			Ready: w.ready, Fence: w.taint, Evicts: w.pod.evicts, OutOfService: w.pod.outOfService, ReleaseTaint: w.pod.outOfService,
+		}
+		o.Workload = w.workloadOf()
+		if w.pod.confirmed {
+			o.ConfirmedOff = o.Node.UID
 		}
 		o.Cluster = &lifecycle.Cluster{Nodes: 10, NotReady: 1}
 		if w.overLimit {

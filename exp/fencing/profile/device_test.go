@@ -50,3 +50,22 @@ func TestDevice_IsThatOfAgentAndParameters(t *testing.T) {
 	g.Expect(profile.Device(pod("a:1", "worker-1"))).To(Equal(profile.Device(pod("a:2", "worker-1"))))
 	g.Expect(profile.Device(pod("a:1", "worker-1"))).ToNot(Equal(profile.Device(pod("a:1", "worker-2"))))
 }
+
+// dumps makes these methods the only level of power management, with the first one for a kernel dump.
+func dumps(methods ...fencingv1.MethodName) func(*fenceProfile) {
+	return func(p *fenceProfile) {
+		p.Spec.Methods[0].Agent = profile.KernelDumpAgent
+		p.Spec.PowerManagement = levels{level(methods...)}
+	}
+}
+
+func TestPlan_StorageIsolation_HasMethodsWithClasses(t *testing.T) {
+	g := NewWithT(t)
+	from := rack("a")
+	plan, _ := profile.Resolve(&nodeFenceSpec{}, "prod", worker, profiles{from})
+	g.Expect(plan.StorageIsolation()).To(BeEmpty())
+	from.Spec.Methods[0].StorageClasses = []fencingv1.StorageClassName{"other"}
+	from.Spec.Methods[1].StorageClasses = []fencingv1.StorageClassName{"gold"}
+	plan, _ = profile.Resolve(&nodeFenceSpec{}, "prod", worker, profiles{from})
+	g.Expect(plan.StorageIsolation()).To(Equal(names{"fc"}))
+}

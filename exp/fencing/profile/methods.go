@@ -15,6 +15,9 @@ import (
 	fencingv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/api/v1alpha1"
 )
 
+// KernelDumpAgent is the agent that waits for the message of a kernel that has crashed.
+const KernelDumpAgent = "fence_kdump"
+
 var (
 	agentPattern = regexp.MustCompile(`^fence_[a-z0-9_]+$`)
 	keyPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
@@ -44,23 +47,32 @@ func (p *Plan) addMethods(profile *fencingv1.FenceProfile, row *fencingv1.FenceP
 		}
 	}
 	for _, methods := range p.Levels {
-		// All methods of a level answer OFF if there are none.
-		if len(methods) == 0 {
+		dumps := func(name fencingv1.MethodName) bool { return p.Methods[name].Agent == KernelDumpAgent }
+		switch {
+		case len(methods) == 0:
+			// All methods of a level answer OFF if there are none.
 			return errors.New("a level of powerManagement has no methods")
+		case len(methods) > 1 && slices.ContainsFunc(methods, dumps):
+			return errors.Errorf("a method with %s needs a level of its own: it does not switch the Node off", KernelDumpAgent)
 		}
 	}
 	used := slices.Concat(p.Isolation, p.Run, slices.Concat(p.Levels...))
 	if len(used) == 0 {
 		return errors.New("there is no method to use: isolation, run and powerManagement are empty")
 	}
-	for _, name := range used {
+	for _, name := range append(used, p.Recovery...) {
 		if err, has := failures[name]; err != nil {
 			return errors.Wrapf(err, "method %s cannot be used", name)
 		} else if !has {
 			return errors.Errorf("there is no method %s", name)
 		}
 	}
-	for _, name := range p.Run {
+	for _, name := range p.Isolation {
+		if p.Methods[name].Agent == KernelDumpAgent {
+			return errors.Errorf("method %s isolates nothing: use %s in a level of powerManagement", name, KernelDumpAgent)
+		}
+	}
+	for _, name := range slices.Concat(p.Run, p.Recovery) {
 		if p.Methods[name].PodTemplate == nil {
 			return errors.Errorf("method %s cannot run: agents only switch, so it needs a podTemplate", name)
 		}
@@ -70,14 +82,16 @@ func (p *Plan) addMethods(profile *fencingv1.FenceProfile, row *fencingv1.FenceP
 
 // overlap returns which method two steps use. Admission sees the steps of the profile or of the request, not both.
 func (p *Plan) overlap() error {
-	for _, name := range p.Isolation {
-		if slices.Contains(p.Run, name) || slices.Contains(slices.Concat(p.Levels...), name) {
-			return errors.Errorf("method %s is in isolation and in another step: each method can be in one step", name)
-		}
-	}
-	for _, name := range p.Run {
-		if slices.Contains(slices.Concat(p.Levels...), name) {
-			return errors.Errorf("method %s is in run and in powerManagement: each method can be in one step", name)
+	steps := map[fencingv1.MethodName]string{}
+	for _, step := range []struct {
+		name    string
+		methods []fencingv1.MethodName
+	}{{"isolation", p.Isolation}, {"run", p.Run}, {"powerManagement", slices.Concat(p.Levels...)}, {"recovery", p.Recovery}} {
+		for _, name := range step.methods {
+			if other, used := steps[name]; used && other != step.name {
+				return errors.Errorf("method %s is in %s and in %s: each method can be in one step", name, other, step.name)
+			}
+			steps[name] = step.name
 		}
 	}
 	return nil

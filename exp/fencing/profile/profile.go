@@ -49,13 +49,24 @@ type Plan struct {
 	// ProviderID is that of the Node; empty if nothing vouches for it.
 	ProviderID string
 	// Row: the profile has a row for the Node.
-	Row            bool
-	Isolation, Run []fencingv1.MethodName
+	Row                      bool
+	Isolation, Run, Recovery []fencingv1.MethodName
 	// Levels are the levels of power management.
 	Levels [][]fencingv1.MethodName
 	// Methods are the methods of the profile, with their defaults and with the parameters and the Secret of the Node. They are all methods
 	// that can be used, also those of no step: what was switched off by one has to be switched on by it.
 	Methods map[fencingv1.MethodName]fencingv1.FenceMethod
+}
+
+// StorageIsolation returns the methods of the isolation that cut the Node off from volumes.
+func (p *Plan) StorageIsolation() []fencingv1.MethodName {
+	var names []fencingv1.MethodName
+	for _, name := range p.Isolation {
+		if len(p.Methods[name].StorageClasses) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Level returns the methods of a level; none if there is no such level.
@@ -127,8 +138,8 @@ func Resolve(
 	if spec.PowerManagement != nil {
 		levels = *spec.PowerManagement
 	}
-	if spec.Mode == fencingv1.CheckDevices {
-		plan.Run = nil
+	if plan.Recovery = spec.Recovery; spec.Mode == fencingv1.CheckDevices {
+		plan.Run, plan.Recovery = nil, nil
 	}
 	for _, level := range levels {
 		plan.Levels = append(plan.Levels, level.Methods)

@@ -171,9 +171,9 @@ func TestResolve_Steps_OfRequestOrProfile(t *testing.T) {
 		},
 		"isolation and power": {
 			spec:    nodeFenceSpec{PowerManagement: &levels{level("ipmi"), level("fc")}},
-			problem: "method fc is in isolation and in another step",
+			problem: "method fc is in isolation and in powerManagement",
 		},
-		"isolation and run": {spec: nodeFenceSpec{Isolation: &names{"logs"}}, problem: "method logs is in isolation and in another step"},
+		"isolation and run": {spec: nodeFenceSpec{Isolation: &names{"logs"}}, problem: "method logs is in isolation and in run"},
 		"run and power": {
 			spec:    nodeFenceSpec{PowerManagement: &levels{level("logs")}},
 			problem: "method logs is in run and in powerManagement",
@@ -204,7 +204,24 @@ func TestResolve_Steps_OfRequestOrProfile(t *testing.T) {
 			spec:    nodeFenceSpec{PowerManagement: &levels{level("ipmi"), level()}},
 			problem: "a level of powerManagement has no methods",
 		},
-		"agent cannot run": {spec: nodeFenceSpec{Run: &names{"ipmi"}}, problem: "method ipmi cannot run"},
+		"agent cannot run":     {spec: nodeFenceSpec{Run: &names{"ipmi"}}, problem: "method ipmi cannot run"},
+		"agent cannot recover": {spec: nodeFenceSpec{Recovery: names{"ipmi"}, PowerManagement: &levels{}}, problem: "method ipmi cannot run"},
+		"recovery not there":   {spec: nodeFenceSpec{Recovery: names{"san"}}, problem: "there is no method san"},
+		"run and recovery":     {spec: nodeFenceSpec{Recovery: names{"logs"}}, problem: "method logs is in run and in recovery"},
+		"recovery": {
+			spec: nodeFenceSpec{Recovery: names{"logs"}, Run: &names{}},
+			plan: profile.Plan{Isolation: all.Isolation, Run: names{}, Levels: all.Levels},
+		},
+		"nothing but recovery": {
+			spec:    nodeFenceSpec{Recovery: names{"logs"}, Isolation: &names{}, Run: &names{}, PowerManagement: &levels{}},
+			problem: "there is no method to use",
+		},
+		"kernel dump":              {change: dumps("ipmi"), plan: all},
+		"kernel dump and a device": {change: dumps("ipmi", "fc"), spec: nodeFenceSpec{Isolation: &names{}}, problem: "needs a level of its own"},
+		"kernel dump isolates": {
+			change:  func(p *fenceProfile) { p.Spec.Methods[1].Agent = profile.KernelDumpAgent },
+			problem: "method fc isolates nothing",
+		},
 		"row of no method": {
 			change:  func(p *fenceProfile) { p.Spec.Nodes[0].Parameters = map[string]fencingv1.Parameters{"impi": nil} },
 			problem: `the row has parameters for "impi"`,

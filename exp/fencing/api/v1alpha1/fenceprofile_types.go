@@ -138,6 +138,13 @@ type FenceMethod struct {
 	// +kubebuilder:default={username,password}
 	SecretKeys []ParameterName `json:"secretKeys,omitempty"`
 
+	// storageClasses are the StorageClasses from whose volumes a Node is cut off when this method of isolation is off. Without power management,
+	// Pods all of whose volumes have such a class are removed. By default there are none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	StorageClasses []StorageClassName `json:"storageClasses,omitempty"`
+
 	// serviceAccountName is the ServiceAccount of the Pod. By default it has no token.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -166,6 +173,12 @@ type ParameterName string
 // +kubebuilder:validation:XValidation:rule="!self.matches('\\\\pC')",message="must not have control characters or invisible characters: a parameter of an agent is one line"
 // +kubebuilder:validation:XValidation:rule="!self.startsWith(' ') && !self.endsWith(' ') && !self.startsWith('\"') && !self.endsWith('\"') && !self.startsWith(\"'\") && !self.endsWith(\"'\")",message="must not begin or end with a blank or a quote: an agent removes it"
 type ParameterValue string
+
+// StorageClassName is the name of a StorageClass.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+type StorageClassName string
 
 // Parameters are parameters of an agent.
 //

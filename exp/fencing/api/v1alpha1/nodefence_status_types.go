@@ -120,6 +120,20 @@ type NodeFenceStatus struct {
 	// +optional
 	Evidence *Evidence `json:"evidence,omitempty"`
 
+	// drained is when the Pods of a Node that was Ready had ended, or when their time was over.
+	// +optional
+	Drained *metav1.Time `json:"drained,omitempty"`
+
+	// podsLeft are Pods that were left when the time of a drain was over, at most ten.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	PodsLeft []string `json:"podsLeft,omitempty"`
+
+	// release is what is known of the release of the workload.
+	// +optional
+	Release *ReleaseRecord `json:"release,omitempty"`
+
 	// poweredOn is when every method that had switched the Node off had switched it on again.
 	// +optional
 	PoweredOn *metav1.Time `json:"poweredOn,omitempty"`
@@ -236,9 +250,9 @@ type MethodRecord struct {
 	// +required
 	Name MethodName `json:"name"`
 
-	// step is the step that uses it: Isolation or PowerManagement.
+	// step is the step that uses it: Isolation, PowerManagement or Recovery.
 	// +required
-	// +kubebuilder:validation:Enum=Isolation;PowerManagement
+	// +kubebuilder:validation:Enum=Isolation;PowerManagement;Recovery
 	Step FenceStep `json:"step"`
 
 	// powerBefore is the first answer of its device.
@@ -263,7 +277,8 @@ type MethodRecord struct {
 	// +optional
 	Ran *metav1.Time `json:"ran,omitempty"`
 
-	// confirmed is whether its device answered OFF again after the evidence was recorded.
+	// confirmed is whether its device answered OFF again after the evidence was recorded, and after all Pods were terminating if they are
+	// removed.
 	// +optional
 	Confirmed bool `json:"confirmed,omitempty"`
 
@@ -286,12 +301,21 @@ type MethodRecord struct {
 // EvidenceClass is what proves that a Node is off.
 type EvidenceClass string
 
-// EvidencePowerOff is that every method of one level answered OFF, asked after it was switched off.
-const EvidencePowerOff EvidenceClass = "PowerOff"
+// The classes of evidence.
+const (
+	// EvidencePowerOff is that every method of one level answered OFF, asked after it was switched off.
+	EvidencePowerOff EvidenceClass = "PowerOff"
+	// EvidenceKernelDump is that the kernel of the Node has crashed, and writes a dump.
+	EvidenceKernelDump EvidenceClass = "KernelDump"
+	// EvidenceStorageIsolation is that every method of isolation with storage classes answered OFF.
+	EvidenceStorageIsolation EvidenceClass = "StorageIsolation"
+	// EvidenceAcknowledged is that a person has confirmed that the Node is off.
+	EvidenceAcknowledged EvidenceClass = "Acknowledged"
+)
 
 // Evidence is the proof that the Node is off.
 type Evidence struct {
-	// class is what proves it: PowerOff.
+	// class is what proves it: PowerOff, KernelDump, StorageIsolation or Acknowledged.
 	// +required
 	Class EvidenceClass `json:"class"`
 
@@ -347,41 +371,4 @@ const (
 	JobFailed JobResult = "Failed"
 	// JobUnknown: anything else.
 	JobUnknown JobResult = "Unknown"
-)
-
-// Conditions of a NodeFence.
-const (
-	// AdmittedCondition is True when the fence has begun, and False with what it waits for.
-	AdmittedCondition = "Admitted"
-	// IsolatedCondition is True when all methods of isolation have succeeded.
-	IsolatedCondition = "Isolated"
-	// FencedCondition is True from when the Node was proven off. Its reason is the class of the evidence.
-	FencedCondition = "Fenced"
-	// ReleasedCondition is True when the workload is released.
-	ReleasedCondition = "Released"
-	// RecoveredCondition is True when the Node has joined again and everything is undone.
-	RecoveredCondition = "Recovered"
-)
-
-// Annotations of a NodeFence.
-const (
-	// CancelAnnotation on a NodeFence, with any value, withdraws the request: before the Node is switched off everything is undone, after
-	// that the fence goes on to its end.
-	CancelAnnotation = "remedy.cluster.x-k8s.io/cancel"
-	// FinishedAnnotation on a NodeFence is its result. A NodeFence with it that has no status was moved, and is not fenced again.
-	FinishedAnnotation = "remedy.cluster.x-k8s.io/finished"
-	// FenceFinalizer is on a NodeFence from before its first change of a Node until everything is undone.
-	FenceFinalizer = "remedy.cluster.x-k8s.io/fence"
-	// BlockMoveAnnotation makes clusterctl move wait.
-	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
-)
-
-// Taint and annotations of a Node.
-const (
-	// FencingTaint on a Node has the UID of its NodeFence as value. It is the lock of the Node, and what maxParallel counts.
-	FencingTaint = "remedy.cluster.x-k8s.io/fencing"
-	// RemediationTimestampAnnotation on a Node is when it was fenced last (RFC3339).
-	RemediationTimestampAnnotation = "remedy.cluster.x-k8s.io/remediation-timestamp"
-	// RemediationPodNameAnnotation on a Node is the NodeFence that fenced it last, as namespace/name.
-	RemediationPodNameAnnotation = "remedy.cluster.x-k8s.io/remediation-podname"
 )

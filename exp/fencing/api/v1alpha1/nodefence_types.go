@@ -65,10 +65,27 @@ type NodeFenceSpec struct {
 	// +kubebuilder:default="0s"
 	PowerDelay *remedyv1.Duration `json:"powerDelay,omitempty"`
 
-	// release is what happens to the workload of a Node that is proven off. The default releases nothing.
+	// release is what happens to the workload of a Node that is proven off. The default removes its Pods, so that they start elsewhere.
 	// +optional
-	// +kubebuilder:default={policy: None}
+	// +kubebuilder:default={policy: Workload}
 	Release Release `json:"release,omitempty,omitzero"`
+
+	// drain is how the Pods of a Node that is Ready are evicted before it is fenced. By default, a Node that is Ready is not switched off.
+	// +optional
+	Drain *Drain `json:"drain,omitempty"`
+
+	// recovery are methods that run when the Node has joined again, before it gets workload, in this order. By default there are none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Recovery []MethodName `json:"recovery,omitempty"`
+
+	// powerOn is what is switched on at the end. IfPoweredOff, the default, is what this fence has switched off. Always is also what was off
+	// before. Never is nothing: the Node stays off until a person switches it on.
+	// +optional
+	// +kubebuilder:validation:Enum=IfPoweredOff;Always;Never
+	// +kubebuilder:default=IfPoweredOff
+	PowerOn PowerOnPolicy `json:"powerOn,omitempty"`
 
 	// retries is how often a failed action of a device is repeated. The default is 2. 0 repeats none.
 	// +optional
@@ -94,21 +111,6 @@ type NodeFenceSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Limits FenceLimits `json:"limits,omitempty,omitzero"`
-}
-
-// ReleasePolicy is what happens to the workload of a Node that is proven off.
-type ReleasePolicy string
-
-// ReleaseNone releases nothing: Pods stay bound to the Node.
-const ReleaseNone ReleasePolicy = "None"
-
-// Release is what happens to the workload of a Node that is proven off.
-type Release struct {
-	// policy is what is released. None, the default, releases nothing.
-	// +optional
-	// +kubebuilder:default=None
-	// +kubebuilder:validation:XValidation:rule="self == 'None'",message="must be None: a later version releases the workload of a Node"
-	Policy ReleasePolicy `json:"policy,omitempty"`
 }
 
 // FenceLimits are what keeps a fence from beginning. They are evaluated again just before the first action that switches a Node off.
