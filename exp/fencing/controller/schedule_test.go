@@ -121,7 +121,7 @@ func TestReconcile_RandomSchedules_RemoveNoPodThatRuns(t *testing.T) {
 			// A schedule can be repeated by its number.
 			draw := func(of int) int {
 				h := fnv.New32a()
-				fmt.Fprint(h, seed, rolls)
+				_, _ = fmt.Fprint(h, seed, rolls)
 				rolls++
 				return int(h.Sum32()>>8) % of
 			}

@@ -136,7 +136,8 @@ func (e *explorer) verify(w *world, record *fencingv1.NodeFenceStatus, o *lifecy
 		holds(w.job.exists && !w.job.finished, "V8: a Job that has ended is deleted")
 	case lifecycle.Unblock:
 		holds(w.taint != ours && record.Node == nil, "V12: the finalizer is removed, and something is to undo")
-	case lifecycle.NoEffect, lifecycle.AddFinalizer, lifecycle.RunJob:
+	case lifecycle.NoEffect, lifecycle.AddFinalizer, lifecycle.RunJob, lifecycle.EvictPods, lifecycle.AddNoExecute, lifecycle.TerminatePods,
+		lifecycle.AddOutOfService, lifecycle.RemovePods, lifecycle.RemoveOutOfService:
 	}
 	if e.p.mode == fencingv1.CheckDevices {
 		nothing := out.Effect == lifecycle.NoEffect || out.Effect == lifecycle.Finish

@@ -145,7 +145,7 @@ func (s *step) disproved() Outcome {
 	return s.changed()
 }
 
-// forgetAnswers requires that each device is asked once more.
+// forgetAnswers requires that each device is asked again.
 func (s *step) forgetAnswers() {
 	for i := range s.r.Methods {
 		s.r.Methods[i].Confirmed = false

@@ -4,6 +4,7 @@
 package lifecycle_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func TestStep_PodsPerSecond_LimitsTermination(t *testing.T) {
 	f.Expect(out.Effect).To(Equal(lifecycle.TerminatePods))
 	f.Expect(out.Wake).To(Equal(f.now.Add(time.Second)), "one in each second")
 	f.run()
-	f.Expect(f.did()).To(HaveSuffix("TerminatePods, TerminatePods, TerminatePods, status bmc" + removed))
+	f.Expect(f.did()).To(HaveSuffix(strings.Repeat("TerminatePods, ", 3) + "status bmc" + removed))
 }
 
 // A Pod that is bound to the Node after the proof begins it again.
@@ -230,9 +231,9 @@ func withStorage(t *testing.T) *fence {
 	return f
 }
 
-// Only Pods are removed, and the storage is given back after a new boot.
+// Only Pods are removed, and the isolation ends after a new boot.
 func TestStep_Storage_IsReleasedAndGivenBack(t *testing.T) {
-	const removed = begins + "off san, status san, TerminatePods, TerminatePods, TerminatePods, status san, RemovePods"
+	removed := begins + "off san, status san, " + strings.Repeat("TerminatePods, ", 3) + "status san, RemovePods"
 	for name, c := range map[string]struct {
 		then func(*fence)
 		did  string

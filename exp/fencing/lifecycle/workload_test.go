@@ -101,7 +101,7 @@ func (e *explorer) workloadMoves(w *world, add func(string, bool, bool, func(*wo
 		}
 	})
 	ends := at.terminating || !at.object
-	add("kubelet hears of the end", reports && at.view == toRun && ends, true, func(n *world) { n.pod.view = toStop })
+	add("kubelet reads the end", reports && at.view == toRun && ends, true, func(n *world) { n.pod.view = toStop })
 	add("Pod starts", power && !at.down && at.view == toRun && !at.runs, true, func(n *world) { n.pod.runs = true })
 	add("Pod stops", power && !at.down && at.view == toStop && at.runs, true, func(n *world) { n.pod.runs = false })
 	add("kubelet deletes the Pod", reports && at.view == toStop && !at.runs && at.object && at.terminating, true,
@@ -112,7 +112,7 @@ func (e *explorer) workloadMoves(w *world, add func(string, bool, bool, func(*wo
 	add("machine boots", power && at.down && !at.crashed && w.boot < 2, true, func(n *world) {
 		n.boot, n.ready, n.pod.down = n.boot+1, corev1.ConditionTrue, false
 	})
-	add("kubelet is silent", !reports && w.ready != corev1.ConditionUnknown, true, func(n *world) { n.ready = corev1.ConditionUnknown })
+	add("kubelet stops reporting", !reports && w.ready != corev1.ConditionUnknown, true, func(n *world) { n.ready = corev1.ConditionUnknown })
 	add("kubelet reports", p.nodeRecovers && power && at.silent && w.flips < 1, false,
 		func(n *world) { n.pod.silent, n.ready, n.flips = false, corev1.ConditionTrue, n.flips+1 })
 	add("machine is reset", p.resets && power && !at.down && at.resets < 1, false, func(n *world) {
@@ -148,7 +148,7 @@ func (e *explorer) verifyWorkload(w *world, o *lifecycle.Observation, out *lifec
 		holds(at.outOfService && next.Release.OutOfServiceTaint, "V9: a taint of another party is removed")
 	}
 	if out.Effect == lifecycle.RunJob && next.Action.Action == fencingv1.ActionOn && next.Action.Method == fabric {
-		holds(!at.runs || at.object, "V10: the storage of a Pod that was removed and runs is given back")
+		holds(!at.runs || at.object, "V10: the storage of a Pod that was removed and runs is no longer isolated")
 	}
 }
 
