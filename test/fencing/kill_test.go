@@ -21,12 +21,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/fencing"
 )
 
-// The manager is killed after each of its writes, before it gets the answer. Nothing is done twice.
+// The manager is killed after each of its writes, before it gets the answer. Nothing is done twice, and the workload runs on another Node.
 func TestFence_ManagerKilledAfterEachWrite_NothingIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	t.Cleanup(w.Stop)
-	m := newMachine(t, w, "killed")
+	m := newDatabase(t, w, "killed")
 	m.hang()
 	killed := w.Tap.KillAfter(func(string) bool { return true })
 	fence := m.fence()
@@ -53,6 +53,8 @@ func TestFence_ManagerKilledAfterEachWrite_NothingIsRepeated(t *testing.T) {
 	}
 	m.g.Expect(created).To(Equal(recorded))
 	m.g.Expect(created).To(HaveLen(5))
+	m.untilRuns("db-0", m.spare.Name)
+	m.g.Expect(m.runUIDs()).To(HaveLen(2))
 
 	// Deletion has a finalizer at most again.
 	m.g.Expect(w.API.Delete(context.Background(), fence)).To(Succeed())

@@ -34,6 +34,8 @@ import (
 const limit = 5 * time.Minute
 
 func TestMain(m *testing.M) {
+	// Scenarios wait for kubelets and for controllers most of the time.
+	_ = flag.Set("test.parallel", "16")
 	flag.Parse()
 	if err := bmc.Missing(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -89,7 +91,7 @@ func newMachine(t *testing.T, w *fencing.World, name string, changes ...func(*fe
 	t.Helper()
 	m := &machine{t: t, g: NewWithT(t), world: w, begin: time.Now()}
 	var err error
-	m.Machine, err = w.AddMachine(t.Context(), name)
+	m.Machine, err = w.AddMachine(t.Context(), name, map[string]string{fencing.SiteLabel: name})
 	m.g.Expect(err).ToNot(HaveOccurred())
 	profile := fencing.NewProfile(fencing.Namespace, name, m.Machine)
 	for _, change := range changes {
@@ -100,6 +102,7 @@ func newMachine(t *testing.T, w *fencing.World, name string, changes ...func(*fe
 		if t.Failed() {
 			m.explain()
 		}
+		m.Kubelet.Leave()
 	})
 	return m
 }
@@ -122,6 +125,9 @@ func describe(f *fencingv1.NodeFence) string {
 	text := fmt.Sprintf("%s/%s result=%q reason=%q", f.Status.Phase, f.Status.Step, f.Status.Result, f.Status.Reason)
 	for _, job := range f.Status.Jobs {
 		text += fmt.Sprintf(" %s:%s=%s", job.Method, job.Action, job.Result)
+	}
+	if release := f.Status.Release; release != nil {
+		text += fmt.Sprintf(" release=%+v", *release)
 	}
 	if is := meta.FindStatusCondition(f.Status.Conditions, remedyv1.SucceededCondition); is != nil {
 		text += fmt.Sprintf(" Succeeded=%s (%s: %s)", is.Status, is.Reason, is.Message)
@@ -229,6 +235,14 @@ func (m *machine) untilGone(fence *fencingv1.NodeFence) {
 func condition(fence *fencingv1.NodeFence, name string) metav1.ConditionStatus {
 	if is := meta.FindStatusCondition(fence.Status.Conditions, name); is != nil {
 		return is.Status
+	}
+	return ""
+}
+
+// reason returns the reason of a condition; empty without it.
+func reason(fence *fencingv1.NodeFence, name string) string {
+	if is := meta.FindStatusCondition(fence.Status.Conditions, name); is != nil {
+		return is.Reason
 	}
 	return ""
 }

@@ -53,7 +53,7 @@ func TestFence_KubeletHangs_MachineIsRestarted(t *testing.T) {
 	m.g.Expect(err).ToNot(HaveOccurred(), string(out))
 	t.Logf("\n%s", out)
 	m.g.Expect(string(out)).To(MatchRegexp(`NODE +PHASE +STEP +RETRIES +FENCED +RELEASED +SUCCEEDED +REASON +AGE`))
-	m.g.Expect(string(out)).To(MatchRegexp(`restarted +Final +Recovery +0? +True +True +Rejoined`))
+	m.g.Expect(string(out)).To(MatchRegexp(`restarted +Final +Recovery +0? +True +True +True +Rejoined`))
 
 	m.g.Expect(w.API.Delete(t.Context(), fence)).To(Succeed())
 	m.untilGone(fence)

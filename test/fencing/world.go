@@ -5,6 +5,7 @@ package fencing
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -122,7 +123,9 @@ func (w *World) start(ctx context.Context) error {
 	if err := w.install(ctx); err != nil {
 		return err
 	}
-	w.Kubelets = kubelet.Start(w.API, bootTime)
+	if w.Kubelets, err = kubelet.Start(ctx, w.API, bootTime); err != nil {
+		return err
+	}
 	w.ending = append(w.ending, w.Kubelets.Stop)
 	w.options.Progress("Starting the managers, each as its own ServiceAccount.")
 	if w.options.ClusterAPI {
@@ -155,9 +158,12 @@ func (w *World) startControllers(path string) error {
 		"--kubeconfig="+w.Kubeconfig, "--leader-elect=false", "--authentication-skip-lookup=true", "--use-service-account-credentials=false",
 		"--bind-address=127.0.0.1", "--secure-port="+port.String(), "--cert-dir="+filepath.Join(w.Dir, "controller-manager"),
 		"--controllers=job-controller,pod-garbage-collector-controller,taint-eviction-controller,node-lifecycle-controller,"+
-			"garbage-collector-controller,namespace-controller,serviceaccount-controller,clusterrole-aggregation-controller",
+			"garbage-collector-controller,namespace-controller,serviceaccount-controller,clusterrole-aggregation-controller,"+
+			"statefulset-controller,disruption-controller,persistentvolume-attach-detach-controller",
 		"--service-account-private-key-file="+filepath.Join(w.Certificates, "sa-signer.key"), "--root-ca-file="+authority,
 		"--node-monitor-period=1s", "--node-monitor-grace-period="+w.options.NodeGracePeriod.String(),
+		// By default, Pods are not evicted while most Nodes are Unknown. Scenarios in one cluster break many of its Nodes.
+		"--unhealthy-zone-threshold=1", "--node-eviction-rate=10",
 	)
 	if err != nil {
 		return err
@@ -232,28 +238,30 @@ type Machine struct {
 func providerID(machine string) string { return "rack://" + machine }
 
 // AddMachine adds a machine, and returns when its Node is Ready.
-func (w *World) AddMachine(ctx context.Context, name string) (*Machine, error) {
+func (w *World) AddMachine(ctx context.Context, name string, labels map[string]string) (*Machine, error) {
 	controller, err := w.Rack.Add(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	node := newNode(name, labels)
 	node.Spec.ProviderID = providerID(name)
 	joined, err := w.Kubelets.Join(ctx, node, controller)
 	return &Machine{Machine: controller, Kubelet: joined}, err
 }
 
-// alwaysOn is a machine that never loses its power: it runs the Jobs.
-type alwaysOn struct{}
+func newNode(name string, labels map[string]string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	maps.Copy(node.Labels, labels)
+	return node
+}
 
-// Power is true.
-func (alwaysOn) Power() bool { return true }
+// AddNode adds a Node whose machine never loses its power, and has no management controller.
+func (w *World) AddNode(ctx context.Context, name string, labels map[string]string) (*kubelet.Node, error) {
+	return w.Kubelets.Join(ctx, newNode(name, labels), kubelet.AlwaysOn{})
+}
 
-// Boots is one.
-func (alwaysOn) Boots() int { return 1 }
-
-// AddUtilityNode adds a Node for the Pods of Jobs, without a management controller. Add it first.
+// AddUtilityNode adds a Node for the Pods of Jobs, and for no others. Add it first.
 func (w *World) AddUtilityNode(ctx context.Context) error {
-	_, err := w.Kubelets.Join(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "utility"}}, alwaysOn{})
+	_, err := w.AddNode(ctx, "utility", map[string]string{kubelet.UtilityLabel: ""})
 	return err
 }

@@ -22,7 +22,13 @@ import (
 )
 
 const (
-	servers   = 4
+	// servers have a BMC. The last but one has a StatefulSet and is fenced, and the last one has a StatefulSet and is not.
+	servers        = 5
+	fencedServer   = 3
+	unfencedServer = 4
+	// spareServer is for the Pods of both. It has no BMC.
+	spareServer = "server-6"
+
 	namespace = "default"
 	cluster   = "prod"
 	// gracePeriod is how long a kubelet can be silent. It is 50 seconds in production.
@@ -39,11 +45,14 @@ type demonstration struct {
 	world   *fencing.World
 	servers []*fencing.Machine
 	results []result
+	// timelines are all timelines, and unfenced is that of the server that no check monitors.
+	timelines []*timeline
+	unfenced  *timeline
 }
 
 // create starts the cluster, and adds the machines.
 func (d *demonstration) create(ctx context.Context, manager string) error {
-	d.Heading("Setup: a cluster with four servers")
+	d.Heading("Setup: a cluster with six servers")
 	if err := bmc.Missing(); err != nil {
 		return err
 	}
@@ -55,12 +64,12 @@ func (d *demonstration) create(ctx context.Context, manager string) error {
 		return err
 	}
 	d.Kubeconfig, d.Path = d.world.Kubeconfig, append(d.Path, filepath.Dir(d.world.Kubectl))
-	d.Print("Starting four servers: for each a BMC that uses IPMI (ipmi_sim), and a kubelet while it has power.")
+	d.Print("Starting five servers, for each a BMC that uses IPMI (ipmi_sim) and a kubelet while it has power, and a sixth one as a spare.")
 	if err := d.world.AddUtilityNode(ctx); err != nil {
 		return err
 	}
 	for i := range servers {
-		server, err := d.world.AddMachine(ctx, fmt.Sprintf("server-%d", i+1))
+		server, err := d.world.AddMachine(ctx, fmt.Sprintf("server-%d", i+1), nil)
 		if err != nil {
 			return err
 		}
@@ -70,6 +79,9 @@ func (d *demonstration) create(ctx context.Context, manager string) error {
 		return err
 	}
 	if err := d.writeManifests(); err != nil {
+		return err
+	}
+	if err := d.createDatabases(ctx); err != nil {
 		return err
 	}
 	d.Print("Creating the Cluster %s of Cluster API, with Machines for server-2 and server-3. The cluster manages itself.", cluster)
@@ -109,7 +121,7 @@ func (d *demonstration) writeManifests() error {
 	if err := os.Mkdir(d.Folder, 0o700); err != nil {
 		return errors.WithStack(err)
 	}
-	for _, name := range []string{"templates", "nodehealthcheck", "machinehealthcheck", "in-tree", "fence"} {
+	for _, name := range []string{"templates", "nodehealthcheck", "machinehealthcheck", "in-tree", "fence", "databases"} {
 		content, err := manifests.ReadFile("manifests/" + name + ".yaml")
 		if err != nil {
 			return errors.WithStack(err)
@@ -154,6 +166,10 @@ func (d *demonstration) explained(err error) error {
 
 // stop ends all processes.
 func (d *demonstration) stop() {
+	for _, t := range d.timelines {
+		t.end()
+		<-t.done
+	}
 	if d.world != nil {
 		d.world.Stop()
 		d.world = nil

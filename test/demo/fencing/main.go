@@ -1,9 +1,9 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command fencing shows how Remedy restarts Nodes through their management controllers. It breaks the Nodes of four machines, which checks
-// or a person have fenced, prints what happens, and verifies it. It exits with an error if anything does not happen as printed. Start
-// reading at run.
+// Command fencing shows how Remedy restarts Nodes through their management controllers, and releases their workload. It breaks the Nodes of
+// four machines, which checks or a person have fenced, and of one that is not fenced, prints what happens, and verifies it. It exits with
+// an error if anything does not happen as printed. Start reading at run.
 package main
 
 import (
@@ -43,13 +43,13 @@ func main() {
 }
 
 const introduction = `A Node that is not Ready can still run its Pods. Remedy switches its machine off through the management
-controller (BMC), lets the BMC prove that, and switches it on again. Here a person, a MachineHealthCheck of Cluster API (in-tree), a
-MachineHealthCheck of Remedy and a NodeHealthCheck request that in turn.
+controller (BMC), lets the BMC prove that, releases its workload to other Nodes, and switches it on again. Here a person,
+a MachineHealthCheck of Cluster API (in-tree), a MachineHealthCheck of Remedy and a NodeHealthCheck request that in turn.
 
 This demo runs the real etcd, kube-apiserver, kube-controller-manager, the core manager of Cluster API and both managers
 of Remedy as processes on this machine. The fence agent and IPMI are real, too: fence_ipmilan switches machines of
-ipmi_sim. Only the machines behind it, their kubelets and the scheduler are played. Timeouts are seconds here, and
-minutes in production. Ctrl-C stops everything and removes it.
+ipmi_sim. Only the machines behind it, their kubelets, the scheduler and the storage are played. Timeouts are seconds
+here, and minutes in production. Ctrl-C stops everything and removes it.
 `
 
 // run runs all parts, and stops everything at the end.
@@ -65,7 +65,7 @@ func run(ctx context.Context, manager, plugin string, keep bool) error {
 	// The checks are last: a manager acts only when it has been connected to a cluster for 50 seconds.
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error { return d.create(ctx, manager) },
-		d.byHand, d.byInTreeCheck, d.byMachineHealthCheck, d.byNodeHealthCheck, d.summarize,
+		d.failUnfenced, d.byHand, d.byInTreeCheck, d.byMachineHealthCheck, d.byNodeHealthCheck, d.summarize,
 	} {
 		if err := d.explained(part(ctx)); err != nil {
 			return err

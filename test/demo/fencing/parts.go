@@ -42,11 +42,6 @@ func (d *demonstration) byMachineHealthCheck(ctx context.Context) error {
 	return d.fence(ctx, "MachineHealthCheck", d.servers[2], nil)
 }
 
-func (d *demonstration) byNodeHealthCheck(ctx context.Context) error {
-	d.Heading("Part 4: a NodeHealthCheck")
-	return d.fence(ctx, "NodeHealthCheck", d.servers[3], nil)
-}
-
 // fence breaks the kubelet of a server, and follows its fence. request requests it, unless a check does.
 func (d *demonstration) fence(ctx context.Context, requester string, server *fencing.Machine, request func() error) error {
 	boot, err := d.node(ctx, server.Name)

@@ -8,6 +8,7 @@ package bmc
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pkg/errors"
@@ -59,7 +61,9 @@ func find(program string) string {
 
 // Rack is a set of machines. Their processes end with Stop, or with this process.
 type Rack struct {
-	group    *procgroup.Group
+	group *procgroup.Group
+
+	lock     sync.Mutex
 	machines []*Machine
 }
 
@@ -149,7 +153,9 @@ func (r *Rack) Add(ctx context.Context, name string) (*Machine, error) {
 		// A device is identified by its address, so no two machines have the same.
 		IP: fmt.Sprintf("127.9.%d.%d", port.Number>>8, port.Number&0xff),
 	}
+	r.lock.Lock()
 	r.machines = append(r.machines, m)
+	r.lock.Unlock()
 	script := filepath.Join(m.dir, "chassis")
 	if err := os.MkdirAll(filepath.Join(m.dir, "state"), 0o700); err != nil {
 		return nil, errors.WithStack(err)
@@ -180,18 +186,23 @@ func (m *Machine) start(ctx context.Context) error {
 	if err := m.cmd.Start(); err != nil {
 		return errors.Wrap(err, "ipmi_sim does not start")
 	}
-	address := &net.UDPAddr{IP: net.ParseIP(m.IP), Port: m.port.Number}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		// Where it listens, no other socket can.
-		socket, taken := net.ListenUDP("udp", address)
-		if taken != nil {
-			return nil //nolint:nilerr // it is what was waited for.
+		if m.listens() {
+			return nil
 		}
-		_ = socket.Close()
 		if ctx.Err() != nil || time.Now().After(deadline) {
 			return errors.Errorf("the management controller of %s does not listen: %s", m.Name, m.log.String())
 		}
 	}
+}
+
+// listens reports whether a socket has the address of the management controller. To try to take the address instead could take it from the
+// management controller, which tries only once.
+func (m *Machine) listens() bool {
+	sockets, _ := os.ReadFile("/proc/net/udp")
+	ip := net.ParseIP(m.IP).To4()
+	// The address is printed in the byte order of the host.
+	return strings.Contains(string(sockets), fmt.Sprintf(" %08X:%04X ", binary.NativeEndian.Uint32(ip), m.port.Number))
 }
 
 func (m *Machine) kill() {

@@ -1,9 +1,11 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubelet plays the kubelets of machines whose power a test can switch, and the scheduler. A kubelet runs while its machine has
-// power: it renews its Lease, reports Ready with the ID of the boot, and runs the first container of Pods of Jobs as a process of this
-// machine. It pulls no images, and runs no other Pods. The real node-lifecycle controller notices when it stops. Start reading at Cluster.
+// Package kubelet plays the kubelets of machines whose power a test can switch, the scheduler, and the storage of the cluster. A kubelet
+// runs while its machine has power: it renews its Lease, reports Ready with the ID of the boot, and runs Pods. The first container of a Pod
+// of a Job is a process of this machine. Every other Pod is played: its container writes to a log for as long as it could write to its
+// storage, whatever the API server has. It pulls no images. The real node-lifecycle controller notices when a kubelet stops. Start reading
+// at Cluster.
 package kubelet
 
 import (
@@ -16,11 +18,8 @@ import (
 	"github.com/pkg/errors"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -37,8 +36,20 @@ type Machine interface {
 	Boots() int
 }
 
-// Cluster is all kubelets of a cluster, and its scheduler.
+// AlwaysOn is a machine that never loses its power.
+type AlwaysOn struct{}
+
+// Power is true.
+func (AlwaysOn) Power() bool { return true }
+
+// Boots is one.
+func (AlwaysOn) Boots() int { return 1 }
+
+// Cluster is all kubelets of a cluster, its scheduler and its storage.
 type Cluster struct {
+	// Writes are those of all containers that are played.
+	Writes *Writes
+
 	api client.Client
 	// boot is how long a machine takes from its power to its kubelet.
 	boot time.Duration
@@ -52,12 +63,16 @@ type Cluster struct {
 	end   context.CancelFunc
 }
 
-// Start starts the scheduler. A client that may do everything is needed.
-func Start(api client.Client, boot time.Duration) *Cluster {
-	c := &Cluster{api: api, boot: boot, runs: map[types.UID]*run{}, logs: map[string]string{}}
+// Start starts the scheduler and the storage. A client that may do everything is needed.
+func Start(ctx context.Context, api client.Client, boot time.Duration) (*Cluster, error) {
+	c := &Cluster{api: api, boot: boot, runs: map[types.UID]*run{}, logs: map[string]string{}, Writes: &Writes{}}
 	c.life, c.end = context.WithCancel(context.Background())
+	if err := c.installDrivers(ctx); err != nil {
+		return nil, err
+	}
 	c.wait.Go(func() { c.every(interval, c.syncPods) })
-	return c
+	c.wait.Go(func() { c.every(interval, c.syncAttachments) })
+	return c, nil
 }
 
 // Stop ends all kubelets, and the processes of Pods.
@@ -92,58 +107,126 @@ type Node struct {
 
 	cluster *Cluster
 	machine Machine
-	hung    atomic.Bool
-	runs    atomic.Bool
+	// hung, unready, crashed and failing are faults; left is the end.
+	hung, unready, crashed, failing, left atomic.Bool
 
-	boots    int
-	bootID   string
-	starts   time.Time
-	reported time.Time
-	lease    *coordinationv1.Lease
+	// lock is for what belongs to a boot.
+	lock sync.Mutex
+	runs bool
+	// since is when the kubelet began to run, or when it last did what was due for its Pods. What was read before is outdated.
+	since  time.Time
+	boots  int
+	bootID string
+	starts time.Time
+	// inUse are the volumes of containers, as the attach-detach controller names them.
+	inUse map[corev1.UniqueVolumeName]bool
+	// storage has what connects the machine to a StorageClass.
+	storage map[string]func() bool
+
+	// reporting is for a report.
+	reporting sync.Mutex
+	reported  time.Time
+	lease     *coordinationv1.Lease
+
+	// busy: it syncs its Pods. Only that uses containers.
+	busy       atomic.Bool
+	containers map[types.UID]*container
 }
 
 // Join starts the kubelet of a machine. It returns when the Node is Ready. Pods run on the Nodes that joined first.
 func (c *Cluster) Join(ctx context.Context, node *corev1.Node, machine Machine) (*Node, error) {
-	n := &Node{Name: node.Name, cluster: c, machine: machine, boots: machine.Boots(), bootID: string(uuid.NewUUID())}
-	if err := client.IgnoreAlreadyExists(c.api.Create(ctx, node)); err != nil {
+	n := &Node{
+		Name: node.Name, cluster: c, machine: machine, boots: machine.Boots(), bootID: string(uuid.NewUUID()),
+		inUse: map[corev1.UniqueVolumeName]bool{}, storage: map[string]func() bool{}, containers: map[types.UID]*container{},
+	}
+	if err := client.IgnoreAlreadyExists(c.api.Create(ctx, withAttaching(node))); err != nil {
 		return nil, errors.Wrapf(err, "failed to create Node %s", node.Name)
+	}
+	if err := c.addDrivers(ctx, node.Name); err != nil {
+		return nil, err
 	}
 	if err := n.report(ctx); err != nil {
 		return nil, err
 	}
-	n.runs.Store(true)
+	n.setRuns(true)
 	c.lock.Lock()
 	c.nodes = append(c.nodes, n)
 	c.lock.Unlock()
-	c.wait.Go(func() { c.every(interval, n.sync) })
+	c.wait.Go(func() {
+		c.every(interval, func(ctx context.Context) {
+			if !n.left.Load() {
+				n.sync(ctx)
+			}
+		})
+	})
 	return n, nil
 }
 
-// Hang stops the kubelet while its machine has power. A boot or Recover ends that.
+// Hang stops the kubelet while its machine has power. Its containers do not stop. A boot or Recover ends that.
 func (n *Node) Hang() { n.hung.Store(true) }
 
-// Recover lets a kubelet continue that hangs.
-func (n *Node) Recover() { n.hung.Store(false) }
+// Crash stops the kernel while its machine has power: the kubelet and all containers. Only a boot ends that.
+func (n *Node) Crash() {
+	n.crashed.Store(true)
+	n.hung.Store(true)
+}
+
+// FailToStart lets each kubelet hang that a boot starts, until Recover.
+func (n *Node) FailToStart() { n.failing.Store(true) }
+
+// ReportNotReady lets the kubelet report Ready=False, as one whose container runtime has failed. A boot or Recover ends that.
+func (n *Node) ReportNotReady() { n.unready.Store(true) }
+
+// Recover ends all faults but a crash.
+func (n *Node) Recover() {
+	n.failing.Store(false)
+	n.unready.Store(false)
+	n.hung.Store(n.crashed.Load())
+}
+
+// Leave ends the kubelet and its containers for good: a scenario does not need it any more.
+func (n *Node) Leave() {
+	n.left.Store(true)
+	n.setRuns(false)
+}
+
+// Connect makes containers that use a StorageClass write only while a function returns true: while the machine is not cut off from it.
+func (n *Node) Connect(storageClass string, connected func() bool) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.storage[storageClass] = connected
+}
+
+// connected reports whether the machine reaches all of some StorageClasses.
+func (n *Node) connected(storageClasses []string) bool {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	for _, class := range storageClasses {
+		if connected := n.storage[class]; connected != nil && !connected() {
+			return false
+		}
+	}
+	return true
+}
 
 // sync follows the power of the machine, and reports while the kubelet runs.
 func (n *Node) sync(ctx context.Context) {
-	boots, power := n.machine.Boots(), n.machine.Power()
-	if boots != n.boots || !power {
-		n.runs.Store(false)
+	power, boots := n.machine.Power(), n.machine.Boots()
+	if boots != n.boots || !power || n.crashed.Load() {
+		n.setRuns(false)
 		n.cluster.loseProcesses(n.Name)
 	}
 	if boots != n.boots && power {
-		n.boots, n.bootID, n.starts, n.reported = boots, string(uuid.NewUUID()), time.Now().Add(n.cluster.boot), time.Time{}
-		n.hung.Store(false)
+		n.boot(boots)
 	}
 	if !power || time.Now().Before(n.starts) {
 		return
 	}
 	if n.hung.Load() {
-		n.runs.Store(false)
+		n.setRuns(false)
 		return
 	}
-	n.runs.Store(true)
+	n.setRuns(true)
 	if time.Since(n.reported) < heartbeat {
 		return
 	}
@@ -153,57 +236,39 @@ func (n *Node) sync(ctx context.Context) {
 	}
 }
 
-// report renews the Lease, and writes the status of the Node if it has changed.
-func (n *Node) report(ctx context.Context) error {
-	if err := n.renew(ctx); err != nil {
-		return err
-	}
-	node := &corev1.Node{}
-	if err := n.cluster.api.Get(ctx, client.ObjectKey{Name: n.Name}, node); err != nil {
-		return errors.WithStack(err)
-	}
-	ready := &corev1.NodeCondition{}
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			ready = &node.Status.Conditions[i]
-		}
-	}
-	if ready.Status == corev1.ConditionTrue && node.Status.NodeInfo.BootID == n.bootID {
-		return nil
-	}
-	before := client.MergeFrom(node.DeepCopy())
-	now := metav1.Now()
-	node.Status.NodeInfo.BootID, node.Status.NodeInfo.MachineID = n.bootID, n.Name
-	if ready.Type == "" {
-		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady})
-		ready = &node.Status.Conditions[len(node.Status.Conditions)-1]
-	}
-	if ready.Status != corev1.ConditionTrue {
-		ready.LastTransitionTime = now
-	}
-	ready.Status, ready.Reason, ready.Message = corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"
-	ready.LastHeartbeatTime = now
-	return errors.Wrapf(n.cluster.api.Status().Patch(ctx, node, before), "failed to write the status of Node %s", n.Name)
+// boot begins a boot: no container has survived the last one.
+func (n *Node) boot(boots int) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.boots, n.bootID, n.starts, n.reported = boots, string(uuid.NewUUID()), time.Now().Add(n.cluster.boot), time.Time{}
+	n.inUse = map[corev1.UniqueVolumeName]bool{}
+	n.crashed.Store(false)
+	n.unready.Store(false)
+	n.hung.Store(n.failing.Load())
 }
 
-func (n *Node) renew(ctx context.Context) error {
-	if n.lease == nil {
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: n.Name}}
-		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &n.Name, ptr.To[int32](40)
-		lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
-		err := n.cluster.api.Create(ctx, lease)
-		if apierrors.IsAlreadyExists(err) {
-			err = n.cluster.api.Get(ctx, client.ObjectKeyFromObject(lease), lease)
-		}
-		if err == nil {
-			n.lease = lease
-		}
-		return errors.Wrapf(err, "failed to create the Lease of Node %s", n.Name)
+func (n *Node) setRuns(runs bool) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	if runs && !n.runs {
+		n.since = time.Now()
 	}
-	n.lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
-	if err := n.cluster.api.Update(ctx, n.lease); err != nil {
-		n.lease = nil
-		return errors.Wrapf(err, "failed to renew the Lease of Node %s", n.Name)
-	}
-	return nil
+	n.runs = runs
+}
+
+// synced makes outdated what was read until now.
+func (n *Node) synced() {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.since = time.Now()
+	n.busy.Store(false)
+}
+
+// running returns since when what is read is not outdated, and the boot in which the kubelet runs. A kubelet whose machine has just lost
+// its power does not run.
+func (n *Node) running() (since time.Time, boots int, running bool) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	running = n.runs && !n.hung.Load() && n.machine.Power() && n.machine.Boots() == n.boots
+	return n.since, n.boots, running
 }

@@ -7,94 +7,86 @@ import (
 	"context"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pkg/errors"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // killed is the exit code of a container that was killed, or whose end no kubelet has seen.
 const killed = 137
 
-// syncPods schedules Pods of Jobs, and lets the kubelets do what is due for them. Whatever fails is tried again.
+// unended selects Pods that have not ended. Those of Jobs are kept for their logs, and become many.
+var unended = client.MatchingFieldsSelector{Selector: fields.AndSelectors(
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+)}
+
+// syncPods schedules Pods, and lets each kubelet do what is due for its Pods, unless it is still busy. Whatever fails is tried again.
 func (c *Cluster) syncPods(ctx context.Context) {
-	pods := &corev1.PodList{}
-	if err := c.api.List(ctx, pods, client.HasLabels{batchv1.JobNameLabel}); err != nil {
+	read, list := time.Now(), &corev1.PodList{}
+	if err := c.api.List(ctx, list, unended); err != nil {
 		return
 	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		switch node := c.running(pod.Spec.NodeName); {
-		case pod.Spec.NodeName == "":
-			_ = c.schedule(ctx, pod)
-		case node != nil:
-			_ = c.syncPod(ctx, pod)
+	var unscheduled []*corev1.Pod
+	bound := map[string][]*corev1.Pod{}
+	for i := range list.Items {
+		switch pod := &list.Items[i]; {
+		case pod.Spec.NodeName != "":
+			bound[pod.Spec.NodeName] = append(bound[pod.Spec.NodeName], pod)
+		case pod.DeletionTimestamp == nil:
+			unscheduled = append(unscheduled, pod)
 		}
-	}
-}
-
-// running returns a Node whose kubelet runs; nil if it does not.
-func (c *Cluster) running(name string) *Node {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	for _, n := range c.nodes {
-		if n.Name == name && n.runs.Load() {
-			return n
-		}
-	}
-	return nil
-}
-
-// schedule binds a Pod to the first Node that runs and that it does not avoid.
-func (c *Cluster) schedule(ctx context.Context, pod *corev1.Pod) error {
-	if pod.DeletionTimestamp != nil {
-		return nil
 	}
 	c.lock.Lock()
 	nodes := slices.Clone(c.nodes)
 	c.lock.Unlock()
 	for _, n := range nodes {
-		if !n.runs.Load() || avoids(pod, n.Name) {
+		if !n.busy.CompareAndSwap(false, true) {
 			continue
 		}
-		binding := &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: n.Name},
+		since, boot, running := n.running()
+		if !running || since.After(read) {
+			n.busy.Store(false)
+			continue
 		}
-		return errors.WithStack(c.api.SubResource("binding").Create(ctx, pod, binding))
+		pods := bound[n.Name]
+		c.wait.Go(func() {
+			defer n.synced()
+			n.syncPods(ctx, boot, pods)
+		})
 	}
-	return nil
+	c.schedule(ctx, unscheduled)
 }
 
-// avoids reports whether each term of the required affinity of a Pod excludes a Node by its name.
-func avoids(pod *corev1.Pod, node string) bool {
-	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return false
-	}
-	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		if !slices.ContainsFunc(term.MatchFields, func(field corev1.NodeSelectorRequirement) bool {
-			return field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(field.Values, node)
-		}) {
-			return false
+// syncPods does what is due for the Pods of a Node. The devices of Jobs are slow, so no Job waits for another one.
+func (n *Node) syncPods(ctx context.Context, boot int, pods []*corev1.Pod) {
+	var ofJobs, others []*corev1.Pod
+	for _, pod := range pods {
+		if ofJob(pod) {
+			ofJobs = append(ofJobs, pod)
+		} else {
+			others = append(others, pod)
 		}
 	}
-	return true
+	var done sync.WaitGroup
+	for _, pod := range ofJobs {
+		done.Go(func() { _ = n.cluster.syncPod(ctx, pod) })
+	}
+	n.syncContainers(ctx, boot, others)
+	done.Wait()
 }
 
-// syncPod does what is due for a Pod.
+// syncPod does what is due for a Pod of a Job.
 func (c *Cluster) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	c.lock.Lock()
 	r := c.runs[pod.UID]
 	c.lock.Unlock()
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
-	case ended && pod.DeletionTimestamp != nil:
-		return client.IgnoreNotFound(c.api.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID}))
-	case ended:
-		return nil
 	case pod.DeletionTimestamp != nil || r != nil && r.overdue():
 		// The container ends before the Pod is reported as ended.
 		if r != nil {
@@ -145,10 +137,16 @@ func (c *Cluster) setEnded(ctx context.Context, pod *corev1.Pod, r *run, exitCod
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Terminated: terminated},
 	}}
-	if err := c.api.Status().Patch(ctx, pod, before); err != nil || r == nil {
+	if err := c.api.Status().Patch(ctx, pod, before); err != nil {
 		return errors.WithStack(err)
 	}
-	return errors.WithStack(os.RemoveAll(r.folder))
+	if r != nil {
+		_ = os.RemoveAll(r.folder)
+	}
+	if pod.DeletionTimestamp == nil {
+		return nil
+	}
+	return client.IgnoreNotFound(c.api.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID}))
 }
 
 // loseProcesses ends all processes on a machine that has lost its power.
