@@ -132,6 +132,8 @@ func failure(fence *fencingv1.NodeFence) string {
 		return s.Reason
 	case s.Reason == lifecycle.ReasonNodeReady && lifecycle.SwitchedOff(s):
 		message = "Node $node is Ready, and was not proven off"
+	case s.Reason == lifecycle.ReasonRejoined && !lifecycle.SwitchedOff(s):
+		message = "Node $node has booted again, and is Ready"
 	}
 	return strings.NewReplacer(
 		"$node", node, "$profile", profileOf(s), "$answers", answers(s), "$logs", logs(s), "$pods", cmp.Or(list(s.PodsLeft), "not read"),

@@ -300,7 +300,7 @@ func TestStep_OffBefore_StaysOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFence(t, one...)
 			f.off[bmc] = true
-			f.waits(f.run(), lifecycle.ReasonWaitingForNode, time.Minute)
+			f.waits(f.run(), lifecycle.ReasonWaitingForNode, 10*time.Second)
 			f.did()
 			c.change(f)
 			f.run()

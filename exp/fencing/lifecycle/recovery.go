@@ -119,7 +119,7 @@ func (s *step) keptAsItWas() Outcome {
 	case s.nodeReady():
 		return s.wait(Why{Reason: ReasonWaitingForNewBoot}, s.now.Add(poll))
 	}
-	return s.wait(Why{Reason: ReasonWaitingForNode}, s.now.Add(keptPoll))
+	return s.wait(Why{Reason: ReasonWaitingForNode}, s.now.Add(blockedPoll))
 }
 
 // rejoined follows when the Node is Ready again.

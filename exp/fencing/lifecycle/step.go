@@ -17,7 +17,7 @@ const (
 	// poll is how often a Node is read for which a fence waits, and blockedPoll how often the limits are evaluated.
 	poll        = 3 * time.Second
 	blockedPoll = 10 * time.Second
-	// keptPoll is how often a Node is read that stays as it is until a person acts.
+	// keptPoll is how often a Node is read whose fence has failed.
 	keptPoll = time.Minute
 )
 
