@@ -44,13 +44,20 @@ func setConditions(out *lifecycle.Outcome, observed *observed, fence *fencingv1.
 	if names := methodsOf(s, func(m *fencingv1.MethodRecord) bool {
 		return m.Step == fencingv1.StepIsolation && m.OffRequested != nil
 	}); len(names) > 0 {
-		if isIsolated(s) || meta.IsStatusConditionTrue(s.Conditions, fencingv1.IsolatedCondition) {
+		on := func(m *fencingv1.MethodRecord) bool {
+			return m.Step == fencingv1.StepIsolation && m.Power == fencingv1.PowerOn
+		}
+		before := meta.IsStatusConditionTrue(s.Conditions, fencingv1.IsolatedCondition) && len(methodsOf(s, on)) == 0
+		if isIsolated(s) || before {
 			set(fencingv1.IsolatedCondition, metav1.ConditionTrue, "Isolated", "The Node was isolated by "+list(names))
 		} else {
 			set(fencingv1.IsolatedCondition, metav1.ConditionFalse, "NotIsolated", "The Node is not isolated by "+list(names))
 		}
 	}
 	setFenced(s, o.Plan, set)
+	if s.Evidence == nil && meta.IsStatusConditionTrue(s.Conditions, fencingv1.FencedCondition) {
+		set(fencingv1.FencedCondition, metav1.ConditionFalse, lifecycle.ReasonNotProvenOff, "The proof was taken back")
+	}
 	setReleased(next, o, out.Why, set)
 	if s.Evidence == nil {
 		meta.RemoveStatusCondition(&s.Conditions, fencingv1.ReleasedCondition)

@@ -108,7 +108,7 @@ var endings = map[string]string{
 	lifecycle.ReasonNotProvenOff: "No level of devices has proven that Node $node is off. $logs. If you have switched its machine off, " +
 		"confirm that it stays off: $confirm",
 	lifecycle.ReasonNotReleased: "The Pods of Node $node could not be removed within release.timeout, so it is not switched on. Read " +
-		"which are left: kubectl get pods -A --field-selector spec.nodeName=$node",
+		"which are left, in its cluster: kubectl get pods -A --field-selector spec.nodeName=$node",
 	lifecycle.ReasonNotPoweredOn:  "Node $node was proven off, and could not be switched on. $logs",
 	lifecycle.ReasonNotRejoined:   "Node $node was switched on, and did not become Ready within rejoinTimeout. Look at its console",
 	lifecycle.ReasonNotRecovered:  "Node $node is Ready, and a method of recovery has failed, so it keeps the taint and gets no Pods. $logs",

@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,9 @@ import (
 
 // podPage is how many Pods are read at the same time. They are large.
 const podPage = 100
+
+// evictionTimeout is how long one eviction can take: the client waits if the API server asks for it, and other Pods must not.
+const evictionTimeout = 2 * time.Second
 
 // maxNames is how many Pods and VolumeAttachments are named.
 const maxNames = 10
@@ -114,6 +118,8 @@ func eachPage[L any, P interface {
 // evictPods evicts the Pods of a drain.
 func evictPods(ctx context.Context, spec *fencingv1.NodeFenceSpec, o *observed) error {
 	return eachPod(ctx, pods.ToEvict(o.pods, spec.Drain.WaitFor), "evict", func(ctx context.Context, pod *corev1.Pod) error {
+		ctx, cancel := context.WithTimeout(ctx, evictionTimeout)
+		defer cancel()
 		err := o.nodes.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},

@@ -39,7 +39,7 @@ func (s *step) settle() (_ Outcome, done bool) {
 		// It could not be created, or was deleted. Nothing runs, and nothing is known.
 		return s.end(fencingv1.JobUnknown, nil), false
 	case !job.Exists && (!s.known(action.Method) || action.Action == fencingv1.ActionOff && s.nodeReady() &&
-		len(s.o.Plan.Levels) > 0 && s.r.Drained == nil):
+		len(s.o.Plan.Levels) > 0 && !s.drained()):
 		// A Node that is Ready by now is not switched off.
 		return s.end(fencingv1.JobUnknown, nil), false
 	case !job.Exists:
@@ -221,21 +221,25 @@ func (s *step) toSwitchOn(use fencingv1.FenceStep) *fencingv1.MethodRecord {
 	if use == fencingv1.StepPowerManagement && s.o.Spec.PowerOn == fencingv1.PowerOnNever {
 		return nil
 	}
-	always := s.o.Spec.PowerOn == fencingv1.PowerOnAlways
 	for i := len(s.r.Methods) - 1; i >= 0; i-- {
-		m := &s.r.Methods[i]
-		off := m.OffRequested != nil || always && m.PowerBefore == fencingv1.PowerOff
-		if m.Step == use && off && m.OnSucceeded == nil && !m.GivenUp {
+		if m := &s.r.Methods[i]; m.Step == use && s.leftOff(m) && !m.GivenUp {
 			return m
 		}
 	}
 	return nil
 }
 
+// leftOff reports whether this fence switches a method on, and has not done so.
+func (s *step) leftOff(m *fencingv1.MethodRecord) bool {
+	always := s.o.Spec.PowerOn == fencingv1.PowerOnAlways && m.PowerBefore == fencingv1.PowerOff &&
+		s.r.Result != fencingv1.ResultCanceled && !s.o.TargetGone
+	return (m.OffRequested != nil || always) && m.OnSucceeded == nil
+}
+
 // giveUp gives up to switch on whatever is off.
 func (s *step) giveUp() {
 	for i := range s.r.Methods {
-		if m := &s.r.Methods[i]; m.OffRequested != nil && m.OnSucceeded == nil {
+		if m := &s.r.Methods[i]; s.leftOff(m) {
 			m.GivenUp = true
 		}
 	}

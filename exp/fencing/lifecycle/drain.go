@@ -28,11 +28,17 @@ func (s *step) whileReady() (_ Outcome, stop bool) {
 	return s.changed(), true
 }
 
+// drained reports whether the Node has no Pods although it is Ready. Without its taint it gets others.
+func (s *step) drained() bool { return s.r.Drained != nil && s.o.Node.Fence == string(s.o.UID) }
+
 // drain waits until the Pods of the Node have ended.
 func (s *step) drain() Outcome {
 	drain, workload := s.o.Spec.Drain, s.o.Workload
 	until := s.r.Since.Add(drain.Timeout.Duration.Duration)
 	overdue := !s.now.Before(until)
+	if s.r.Deadline == nil {
+		s.expire(until.Sub(s.now))
+	}
 	switch {
 	case workload != nil && workload.Pods == 0, overdue && drain.AfterTimeout == fencingv1.ContinueFence:
 		s.r.Drained = s.time()

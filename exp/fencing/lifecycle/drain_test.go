@@ -93,13 +93,26 @@ func TestStep_PowerOn_IsAsRequested(t *testing.T) {
 		},
 		"never":            {powerOn: fencingv1.PowerOnNever, did: begins + proven, reason: "KeptOff"},
 		"never, withdrawn": {powerOn: fencingv1.PowerOnNever, did: begins + proven + ends, reason: "KeptOff"},
+		"always, canceled": {powerOn: fencingv1.PowerOnAlways, offBefore: true, did: begins + "status bmc" + ends, reason: "Canceled"},
+		"always, Machine deleted": {
+			powerOn: fencingv1.PowerOnAlways, offBefore: true, did: begins + "status bmc" + ends, reason: "TargetDeleted",
+		},
 		"never, by person": {powerOn: fencingv1.PowerOnNever, did: begins + proven + ends, reason: "KeptOff"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFence(t, methods{bmc})
 			f.o.Spec.PowerOn, f.off[bmc] = c.powerOn, c.offBefore
+			if name == "always, canceled" {
+				f.untilProven()
+				f.o.Canceled = true
+			}
+			if name == "always, Machine deleted" {
+				f.untilProven()
+				f.once()
+				f.o.TargetGone = true
+			}
 			f.run()
-			f.Expect(f.record.Result).To(Equal(fencingv1.ResultSucceeded))
+			f.Expect(f.record.Result).ToNot(Equal(fencingv1.ResultFailed))
 			if name == "never, by person" {
 				f.boot()
 			}
@@ -153,6 +166,19 @@ func TestStep_Recovery_RunsBeforeWorkload(t *testing.T) {
 		f.after(time.Minute)
 		f.Expect(f.did()).To(Equal(begins+"off san, status san, on san"+ends), "it has not joined again")
 	})
+}
+
+// Without its taint, a Node that was drained gets Pods again.
+func TestStep_DrainedAndUntainted_IsDrainedAgain(t *testing.T) {
+	f := withPods(t, methods{bmc})
+	f.o.Spec.Drain, f.o.Spec.PowerDelay, f.o.Node.Ready = &fencingv1.Drain{Timeout: *lasts(time.Hour)}, lasts(time.Hour), corev1.ConditionTrue
+	f.run()
+	f.o.Paused = true
+	f.after(time.Minute)
+	f.Expect(f.did()).To(Equal(begins + "EvictPods, RemoveTaint, Unblock"))
+	f.o.Paused, f.pods = false, lifecycle.Workload{Pods: 1, Staying: 1}
+	f.after(time.Minute)
+	f.Expect(f.did()).To(Equal(begins + "EvictPods"))
 }
 
 // Both supplies of a drained Node are switched off, although its kubelet reports that it is Ready for some time.

@@ -63,7 +63,10 @@ func premises() []premise {
 			name: "release after a confirmation", levels: one, dead: broken{bmc: true}, workload: true, confirms: true, deletes: true,
 		},
 		{name: "release after a kernel dump", levels: two, workload: true, dumps: true, restarts: 1},
-		{name: "drain", levels: one, workload: true, drains: true, resets: true, deletes: true},
+		{name: "drain", levels: one, workload: true, drains: true, resets: true},
+		{name: "drain, paused", levels: one, workload: true, drains: true, pauses: true, untaints: true},
+		{name: "release, profile deleted", levels: one, workload: true, profileGoes: true},
+		{name: "release, unreadable", levels: one, workload: true, unreadable: true, resets: true},
 		{name: "check of devices", levels: two, isolation: true, mode: fencingv1.CheckDevices, dead: broken{pdu: true}, deletes: true},
 	}
 }
@@ -78,7 +81,7 @@ func (p *premise) mustHappen() []string {
 		"person switches": p.person, "profile deleted": p.profileGoes, "unreadable": p.unreadable, "other fence": p.otherFence,
 		"row changed": p.rowChanges, "row corrected": p.rowChanges, "smaller fence": p.parallel, "larger fence steps back": p.parallel,
 		"Job ends unknown": true, "Job deleted": true, "machine is reset": p.resets, "person confirms": p.confirms, "dump ends": p.dumps,
-		"PodGC": p.workload && len(p.levels) > 0 && !p.neighbors,
+		"PodGC": p.workload && len(p.levels) > 0 && !p.neighbors && !p.drains, "scheduled": p.drains,
 	} {
 		if can {
 			all = append(all, event)
@@ -113,7 +116,8 @@ func (e *explorer) verify(w *world, record *fencingv1.NodeFenceStatus, o *lifecy
 	holds(!w.neighbor.off || e.p.neighbors, "V4: the machine of another Node is switched off")
 	disproved := slices.ContainsFunc(record.Methods, func(m fencingv1.MethodRecord) bool { return m.Power == fencingv1.PowerOn })
 	dump := record.Evidence != nil && record.Evidence.Class == fencingv1.EvidenceKernelDump
-	holds(record.Evidence == nil || next.Evidence != nil || disproved || dump, "V8: evidence is lost")
+	releasing := record.Release != nil && record.Release.EndedAt == nil || e.p.confirms
+	holds(record.Evidence == nil || next.Evidence != nil || disproved || dump || releasing, "V8: evidence is lost")
 	for i := range record.Methods {
 		holds(record.Methods[i].OffRequested == nil || next.Methods[i].OffRequested != nil, "V8: a requested off is forgotten")
 	}
@@ -173,8 +177,8 @@ func (e *explorer) verifyAction(
 		holds(m.OffRequested != nil, "V8: off is not recorded")
 		holds(record.Step != fencingv1.StepRecovery, "V8: off during the recovery")
 		holds(record.Evidence == nil, "V8: off after evidence")
-		holds(!power || o.Node.State == lifecycle.NodePresent && (o.Node.Ready != corev1.ConditionTrue || next.Drained != nil),
-			"V6: a Ready Node is switched off")
+		drained := next.Drained != nil && !w.pod.object || o.Node.Ready != corev1.ConditionTrue
+		holds(!power || o.Node.State == lifecycle.NodePresent && drained, "V6: a Ready Node is switched off")
 		if power && first {
 			holds(w.taint == ours, "V7: off without the lock of the Node")
 			holds(!w.overLimit, "V14: off above a limit")

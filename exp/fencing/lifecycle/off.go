@@ -60,6 +60,11 @@ func (s *step) isolated() Outcome {
 		s.to(fencingv1.PhaseNew, fencingv1.StepPowerManagement)
 		s.expire(powerDelay(s.o.Spec))
 	case len(s.o.Plan.StorageIsolation()) > 0 && s.o.Spec.Release.Policy != fencingv1.ReleaseNone:
+		if s.o.Node.State != NodePresent {
+			return s.wait(s.o.unreadable(), s.now.Add(poll))
+		}
+		// A later boot is one after the isolation.
+		s.r.Node.BootID = s.o.Node.BootID
 		return s.proven(fencingv1.EvidenceStorageIsolation)
 	default:
 		s.to(fencingv1.PhaseNew, fencingv1.StepRecovery)
@@ -71,6 +76,10 @@ func (s *step) isolated() Outcome {
 func (s *step) proven(class fencingv1.EvidenceClass) Outcome {
 	s.r.Evidence = &fencingv1.Evidence{Class: class, Level: s.r.Level, RecordedAt: *s.time()}
 	s.forgetAnswers()
+	if release := s.r.Release; release != nil && release.EndedAt == nil && release.Scope != s.scope() {
+		// Evidence of another class covers other Pods.
+		s.r.Release = nil
+	}
 	s.to(fencingv1.PhaseDone, fencingv1.StepPowerManagement)
 	s.expire(releaseTimeout(s.o.Spec))
 	return s.changed()
@@ -181,7 +190,7 @@ func (s *step) commit(m *fencingv1.MethodRecord) Outcome {
 			s.to(fencingv1.PhaseNew, fencingv1.StepIsolation)
 			return s.changed()
 		}
-	case s.nodeReady() && s.r.Drained == nil:
+	case s.nodeReady() && !s.drained():
 		// It needs no fence any more. Whatever is off is switched on.
 		s.r.Reason = ReasonNodeReady
 		s.to(fencingv1.PhaseNew, fencingv1.StepRecovery)

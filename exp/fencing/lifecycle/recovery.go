@@ -87,8 +87,10 @@ func (s *step) staysAsItIs() bool {
 	if s.o.Spec.PowerOn == fencingv1.PowerOnNever && SwitchedOff(s.r) {
 		return true
 	}
+	acknowledged := s.r.Evidence != nil && s.r.Evidence.Class == fencingv1.EvidenceAcknowledged
 	switched := slices.ContainsFunc(s.r.Methods, func(m fencingv1.MethodRecord) bool {
-		return m.Step == fencingv1.StepPowerManagement && (m.OffRequested != nil || m.OnSucceeded != nil)
+		off := m.OffRequested != nil && !(acknowledged && m.GivenUp)
+		return m.Step == fencingv1.StepPowerManagement && (off || m.OnSucceeded != nil)
 	})
 	return !switched && (s.r.Evidence == nil || s.r.Evidence.Class != fencingv1.EvidenceKernelDump)
 }
@@ -98,7 +100,7 @@ func (s *step) staysAsItIs() bool {
 func (s *step) keptAsItWas() Outcome {
 	reason, off := ReasonNotSwitchedOff, false
 	switch {
-	case SwitchedOff(s.r):
+	case s.o.Spec.PowerOn == fencingv1.PowerOnNever && SwitchedOff(s.r):
 		reason, off = ReasonKeptOff, true
 	case s.r.Evidence != nil && s.r.Evidence.Class != fencingv1.EvidenceStorageIsolation:
 		reason, off = ReasonPoweredOffBefore, true
@@ -212,7 +214,7 @@ func (s *step) failed() Outcome {
 		}
 		s.to(fencingv1.PhaseRunning, fencingv1.StepRecovery)
 		return s.changed()
-	case s.confirmedOff() && s.r.Evidence == nil && s.r.Rejoined == nil:
+	case s.confirmedOff() && s.r.Rejoined == nil && (s.r.Evidence == nil || toRelease(s.r, s.o.Spec) && !s.removes()):
 		// A person has switched off what no device could.
 		s.r.Result, s.r.Reason = "", ""
 		return s.proven(fencingv1.EvidenceAcknowledged)

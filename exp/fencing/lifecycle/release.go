@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,9 @@ import (
 
 // releasePoll is how often Pods are read while they are released.
 const releasePoll = time.Second
+
+// evictionTime is how long the taint has to evict Pods. A Pod can tolerate it for any time, so those that stay are deleted after that.
+const evictionTime = 30 * time.Second
 
 // release is Done/PowerManagement, in the order: terminate, prove, remove. A kubelet never starts a Pod that is terminating. So if the Node
 // is proven off after all of them were, none of them runs, also if the machine is switched on later. Without anything to release,
@@ -55,30 +59,35 @@ func (s *step) terminate() (_ Outcome, done bool) {
 	if !releasing(s.r, s.o.Spec) || release != nil && release.TerminatingAt != nil {
 		return Outcome{}, true
 	}
+	began := s.r.Since.Time
+	if release != nil && began.Before(release.StartedAt.Time) {
+		began = release.StartedAt.Time
+	}
 	switch {
-	case !s.now.Before(s.r.Since.Add(releaseTimeout(s.o.Spec))):
-		return s.notReleased(), false
-	case workload == nil:
-		return s.wait(s.o.unreadable(), s.now.Add(poll)), false
-	case release == nil && workload.Pods == 0 && workload.Attachments == 0:
+	case release == nil && workload != nil && workload.Pods == 0 && workload.Attachments == 0:
 		s.r.Release = &fencingv1.ReleaseRecord{Scope: s.scope(), StartedAt: *s.time(), EndedAt: s.time()}
 		return s.changed(), false
-	case !s.silent():
-		return s.wait(Why{Reason: ReasonNodeStillReports}, s.now.Add(releasePoll)), false
-	case release == nil:
+	case release == nil && workload != nil && s.silent():
 		s.r.Release = &fencingv1.ReleaseRecord{Scope: s.scope(), StartedAt: *s.time()}
+		s.expire(releaseTimeout(s.o.Spec))
 		return s.changed(), false
-	case workload.Staying == 0:
+	case release != nil && workload != nil && workload.Staying == 0 && s.silent():
 		release.TerminatingAt, release.Pods = s.time(), int32(workload.Pods) //nolint:gosec // A Node has few Pods.
 		s.forgetAnswers()
 		return s.changed(), false
+	case !s.now.Before(began.Add(releaseTimeout(s.o.Spec))):
+		return s.notReleased(), false
+	case workload == nil:
+		return s.wait(s.o.unresolved(), s.now.Add(poll)), false
+	case !s.silent():
+		return s.wait(Why{Reason: ReasonNodeStillReports}, s.now.Add(releasePoll)), false
 	}
 	out := s.wait(Why{Reason: ReasonWaitingForPods, Count: workload.Staying}, s.now.Add(releasePoll))
-	switch {
-	case release.Scope == fencingv1.ScopeStorage || s.o.Spec.Release.PodsPerSecond > 0:
-		out.Effect = TerminatePods
-	case !s.o.Node.Evicts:
+	switch byTaint := release.Scope == fencingv1.ScopeNode && s.o.Spec.Release.PodsPerSecond == 0; {
+	case byTaint && !s.o.Node.Evicts:
 		out.Effect = AddNoExecute
+	case !byTaint, !s.now.Before(release.StartedAt.Add(evictionTime)):
+		out.Effect = TerminatePods
 	}
 	return out, false
 }
@@ -87,18 +96,22 @@ func (s *step) terminate() (_ Outcome, done bool) {
 // not keep the machine off.
 func (s *step) prove() (_ Outcome, done bool) {
 	needed := releasing(s.r, s.o.Spec)
+	person := s.r.Evidence.Class == fencingv1.EvidenceAcknowledged
 	switch {
-	case s.removes(), !needed && (s.o.Plan == nil || s.o.TargetGone):
+	case s.removes(), !needed && (person || s.o.Plan == nil || s.o.TargetGone):
 		return Outcome{}, true
-	case s.r.Evidence.Class == fencingv1.EvidenceAcknowledged && needed && !s.confirmedOff():
-		// The person has taken it back.
-		return s.disproved(), false
+	case person:
+		return s.provenAgain(), false
 	case s.o.Plan == nil && !s.now.Before(s.r.Since.Add(releaseTimeout(s.o.Spec))):
 		return s.notReleased(), false
 	case s.o.Plan == nil:
 		return s.wait(s.o.unresolved(), s.now.Add(poll)), false
 	}
 	names, use := s.witnesses()
+	if needed && len(names) == 0 {
+		// The profile no longer has what has proven it.
+		return s.disproved(), false
+	}
 	for _, name := range names {
 		m, dumps := s.current(name, use), s.dumps(name)
 		switch {
@@ -108,7 +121,7 @@ func (s *step) prove() (_ Outcome, done bool) {
 		case !s.known(name):
 			return s.fail(ReasonDeviceChanged), false
 		case s.exhausted(m):
-			return s.fail(ReasonNotProvenOff), false
+			return s.disproved(), false
 		case dumps:
 			return s.begin(m, fencingv1.ActionOff), false
 		default:
@@ -116,11 +129,16 @@ func (s *step) prove() (_ Outcome, done bool) {
 		}
 	}
 	if needed {
-		s.r.Release.ProvenAt = s.time()
-		s.expire(releaseTimeout(s.o.Spec))
-		return s.changed(), false
+		return s.provenAgain(), false
 	}
 	return Outcome{}, true
+}
+
+// provenAgain lets the Pods be removed.
+func (s *step) provenAgain() Outcome {
+	s.r.Release.ProvenAt = s.time()
+	s.expire(releaseTimeout(s.o.Spec))
+	return s.changed()
 }
 
 // witnesses are the methods that have given the evidence, and the step that uses them. A person is none.
@@ -135,9 +153,12 @@ func (s *step) witnesses() ([]fencingv1.MethodName, fencingv1.FenceStep) {
 	return nil, ""
 }
 
-// disproved takes evidence back: a device answered ON, a kernel dump has ended, or a person has removed the confirmation.
+// disproved takes evidence back: a device answered ON or nothing, a kernel dump has ended, or a person has removed the confirmation.
 func (s *step) disproved() Outcome {
 	class := s.r.Evidence.Class
+	if s.r.Release != nil {
+		s.r.Release.ProvenAt = nil
+	}
 	if s.r.Evidence = nil; class == fencingv1.EvidenceStorageIsolation {
 		return s.fail(ReasonNotIsolated)
 	}
@@ -158,42 +179,73 @@ func (s *step) remove() (_ Outcome, done bool) {
 		return Outcome{}, true
 	}
 	release, workload := s.r.Release, s.o.Workload
-	overdue := !s.now.Before(release.ProvenAt.Add(releaseTimeout(s.o.Spec)))
+	storage := release.Scope == fencingv1.ScopeStorage
+	tainted := release.OutOfServiceTaint || s.o.Node.OutOfService
 	switch {
+	case !tainted && !s.stillProven():
+		return s.disproved(), false
 	case workload != nil && workload.Pods == 0 && workload.Attachments == 0:
 		release.EndedAt = s.time()
 		return s.changed(), false
-	case overdue && s.o.Node.State == NodePresent && !s.silent():
+	case s.overdue() && s.o.Node.State == NodePresent && !s.silent():
 		return s.notReleased(), false
-	case overdue:
+	case s.overdue() && (workload == nil || tainted || storage):
 		release.EndedAt, release.Left = s.time(), []string{"the Pods of the Node, which cannot be read"}
 		if workload != nil {
 			release.Left = workload.Names
 		}
-		return s.changed(), false
+		out := s.changed()
+		if storage && workload != nil {
+			// The manager may have been stopped since the proof.
+			out.Effect = RemovePods
+		}
+		return out, false
 	case workload == nil:
-		return s.wait(s.o.unreadable(), s.now.Add(poll)), false
+		return s.wait(s.o.unresolved(), s.now.Add(poll)), false
 	case !s.silent():
 		return s.wait(Why{Reason: ReasonNodeStillReports}, s.now.Add(releasePoll)), false
-	case workload.Staying > 0 && !release.OutOfServiceTaint:
+	case workload.Staying > 0 && !tainted:
 		// A Pod was bound to the Node meanwhile: the proof is older than its deletion will be.
 		release.TerminatingAt, release.ProvenAt, s.r.Since = nil, nil, s.time()
 		return s.changed(), false
 	}
 	out := s.wait(Why{Reason: ReasonReleasing, Count: workload.Pods, Total: workload.Attachments}, s.now.Add(releasePoll))
 	switch {
-	case release.Scope == fencingv1.ScopeStorage:
+	case storage:
 		out.Effect = RemovePods
 	case !s.o.Node.OutOfService:
-		release.OutOfServiceTaint = true
+		if !release.OutOfServiceTaint {
+			release.OutOfServiceTaint, s.r.Since = true, s.time()
+			s.expire(releaseTimeout(s.o.Spec))
+		}
 		out.Record, out.Effect = *s.r, AddOutOfService
 	}
 	return out, false
 }
 
+// overdue reports whether Kubernetes, or this fence, had enough time to remove the Pods.
+func (s *step) overdue() bool {
+	timeout := releaseTimeout(s.o.Spec)
+	return !s.now.Before(s.r.Release.ProvenAt.Add(timeout)) && !s.now.Before(s.r.Since.Add(timeout))
+}
+
+// stillProven reports whether the second proof holds: a person can take a confirmation back, and more storage can be isolated by now.
+func (s *step) stillProven() bool {
+	switch s.r.Evidence.Class {
+	case fencingv1.EvidenceAcknowledged:
+		return s.confirmedOff()
+	case fencingv1.EvidenceStorageIsolation:
+		return s.o.Plan == nil || !slices.ContainsFunc(s.o.Plan.StorageIsolation(), func(name fencingv1.MethodName) bool {
+			return !s.method(name, fencingv1.StepIsolation).Confirmed
+		})
+	case fencingv1.EvidencePowerOff, fencingv1.EvidenceKernelDump:
+	}
+	return true
+}
+
 // notReleased ends a release that cannot go on. A Node that reports although its machine is proven off has another machine.
 func (s *step) notReleased() Outcome {
-	if s.o.Node.State == NodePresent && !s.silent() {
+	if s.o.Node.State == NodePresent && !s.silent() && !s.otherBoot() {
 		return s.fail(ReasonWrongMachine)
 	}
 	return s.fail(ReasonNotReleased)

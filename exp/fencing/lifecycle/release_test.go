@@ -38,14 +38,19 @@ func withPods(t *testing.T, levels ...methods) *fence {
 // untilProven decides until there is evidence. Nothing is released yet.
 func (f *fence) untilProven() {
 	for f.record.Evidence == nil {
-		f.o.Cluster = &f.cluster
-		out, before := lifecycle.Step(&f.record, &f.o, f.now), f.record.Action
-		if a := out.Record.Action; a != nil && (before == nil || a.Sequence != before.Sequence) {
-			f.o.Job = jobs.Observed{}
-		}
-		f.record = out.Record
-		f.perform(out.Effect)
+		f.once()
 	}
+}
+
+// once makes one decision.
+func (f *fence) once() {
+	f.o.Cluster, f.o.Workload = &f.cluster, &f.pods
+	out, before := lifecycle.Step(&f.record, &f.o, f.now), f.record.Action
+	if a := out.Record.Action; a != nil && (before == nil || a.Sequence != before.Sequence) {
+		f.o.Job = jobs.Observed{}
+	}
+	f.record = out.Record
+	f.perform(out.Effect)
 }
 
 // Pods are terminating, then the Node is proven off again, and only then they are removed.
@@ -145,7 +150,7 @@ func TestStep_Release_WaitsAndTimesOut(t *testing.T) {
 		"Node is Ready":         {func(f *fence) { f.o.Node.Ready = corev1.ConditionTrue }, "NodeStillReports", "WrongMachine", nil},
 		"Node is not Ready":     {func(f *fence) { f.o.Node.Ready = corev1.ConditionFalse }, "NodeStillReports", "WrongMachine", nil},
 		"Pods are not read":     {func(f *fence) { f.unreadable = true }, "TargetUnreadable", "NotReleased", nil},
-		"Pods do not terminate": {func(f *fence) { f.o.Node.Evicts = true }, "WaitingForPods", "NotReleased", nil},
+		"Pods do not terminate": {func(f *fence) { f.o.Node.Evicts, f.keepsPods = true, true }, "WaitingForPods", "NotReleased", nil},
 		"Pods are not removed": {
 			func(f *fence) { f.keepsPods, f.pods.Attachments = true, 0 }, "Releasing", "WaitingForNode", []string{"Pod default/db-0"},
 		},
@@ -218,7 +223,7 @@ func TestStep_ReleaseFails_IsContinued(t *testing.T) {
 	f.did()
 	f.fails["status bmc"] = 3
 	f.run()
-	f.Expect(f.did()).To(Equal("status bmc, status bmc, status bmc, status bmc" + removed))
+	f.Expect(f.did()).To(Equal("status bmc, status bmc, status bmc, status bmc, status bmc"+removed), "without an answer it is no longer proven")
 	f.Expect(f.record.Restarts).To(BeEquivalentTo(1))
 }
 
@@ -314,10 +319,12 @@ func TestStep_ConfirmedAfterOff_PersonSwitchesOn(t *testing.T) {
 	f.run()
 	f.Expect(f.did()).To(HaveSuffix("off bmc, AddNoExecute, AddOutOfService, on bmc, on bmc, on bmc"))
 	f.Expect(f.record.Methods[0].GivenUp).To(BeTrue())
+	f.after(100 * time.Hour)
+	f.Expect(f.did()).To(BeEmpty(), "a person has all the time")
 	f.boot()
 	f.after(time.Minute)
 	f.Expect(f.did()).To(Equal("RemoveOutOfService" + ends))
-	f.Expect(f.record.Reason).To(Equal("Rejoined"))
+	f.Expect(f.record.Reason).To(Equal("PoweredOffBefore"))
 }
 
 func withDump(t *testing.T, crashed bool) *fence {

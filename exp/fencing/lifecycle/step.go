@@ -179,6 +179,10 @@ func (s *step) to(phase fencingv1.Phase, in fencingv1.FenceStep) {
 		s.r.Retries = 0
 	}
 	s.r.Phase, s.r.Step, s.r.Since, s.r.Deadline = phase, in, s.time(), nil
+	if phase == fencingv1.PhaseNew && in == fencingv1.StepIsolation {
+		// Without its taint, the Node gets Pods again.
+		s.r.Drained = nil
+	}
 }
 
 // expire records when the present state ends at the latest.

@@ -85,7 +85,7 @@ func (f *fence) until(effect lifecycle.Effect) lifecycle.Outcome {
 			return out
 		}
 		f.perform(out.Effect)
-		if f.keepsPods && out.Effect == lifecycle.EvictPods {
+		if f.keepsPods && (out.Effect == lifecycle.EvictPods || out.Effect == lifecycle.TerminatePods || out.Effect == lifecycle.RemovePods) {
 			return out
 		}
 	}
@@ -111,7 +111,9 @@ func (f *fence) perform(effect lifecycle.Effect) {
 		f.o.Node.Evicts = true
 		f.pods.Staying = 0
 	case lifecycle.TerminatePods:
-		f.pods.Staying = max(0, f.pods.Staying-1)
+		if !f.keepsPods {
+			f.pods.Staying = max(0, f.pods.Staying-1)
+		}
 	case lifecycle.AddOutOfService:
 		f.o.Node.OutOfService, f.o.Node.ReleaseTaint = true, true
 		f.endPods()

@@ -30,6 +30,8 @@ type pod struct {
 	// crashed: the kernel writes a dump. confirmed: a person confirms that the machine is off.
 	crashed, confirmed bool
 	resets             int
+	// boots counts boots. The Node has the last one that its kubelet has reported.
+	boots int
 }
 
 // beginWorkload adds a Pod to the first world.
@@ -93,29 +95,41 @@ func (e *explorer) workloadMoves(w *world, add func(string, bool, bool, func(*wo
 	if !p.workload {
 		return
 	}
-	power := w.hasPower()
+	power, ends := w.hasPower(), at.terminating || !at.object
 	reports := power && !at.down && !at.silent
 	add("kubelet lists", reports && at.view == unread && at.object, true, func(n *world) {
 		if n.pod.view = toRun; n.pod.terminating {
 			n.pod.view = toStop
 		}
 	})
-	ends := at.terminating || !at.object
 	add("kubelet reads the end", reports && at.view == toRun && ends, true, func(n *world) { n.pod.view = toStop })
-	add("Pod starts", power && !at.down && at.view == toRun && !at.runs, true, func(n *world) { n.pod.runs = true })
+	// A volume that the Node is cut off from cannot be mounted.
+	mounts := !w.fabric.off || len(p.levels) > 0
+	add("Pod starts", power && !at.down && at.view == toRun && !at.runs && mounts, true, func(n *world) { n.pod.runs = true })
 	add("Pod stops", power && !at.down && at.view == toStop && at.runs, true, func(n *world) { n.pod.runs = false })
+	add("kubelet reports again", reports && w.boot == at.boots && w.ready == corev1.ConditionUnknown, true,
+		func(n *world) { n.ready = corev1.ConditionTrue })
 	add("kubelet deletes the Pod", reports && at.view == toStop && !at.runs && at.object && at.terminating, true,
 		func(n *world) { n.pod.object, n.pod.view = false, unread })
 	add("taint evicts", (at.evicts || at.outOfService) && at.object && !at.terminating, true, func(n *world) { n.pod.terminating = true })
 	add("PodGC", at.outOfService && w.ready != corev1.ConditionTrue && at.object && at.terminating, true,
 		func(n *world) { n.pod.object = false })
-	add("machine boots", power && at.down && !at.crashed && w.boot < 2, true, func(n *world) {
-		n.boot, n.ready, n.pod.down = n.boot+1, corev1.ConditionTrue, false
+	add("machine boots", power && at.down && !at.crashed && at.boots < 2, true, func(n *world) {
+		n.pod.boots, n.pod.down = n.pod.boots+1, false
 	})
+	// It may run Pods before that.
+	// Where only the storage is isolated, a kubelet that reports a boot has also read which Pods were removed.
+	read := len(p.levels) > 0 || !ends || at.view != toRun
+	add("kubelet reports a boot", reports && w.boot != at.boots && read, true, func(n *world) { n.boot, n.ready = at.boots, corev1.ConditionTrue })
 	add("kubelet stops reporting", !reports && w.ready != corev1.ConditionUnknown, true, func(n *world) { n.ready = corev1.ConditionUnknown })
 	add("kubelet reports", p.nodeRecovers && power && at.silent && w.flips < 1, false,
 		func(n *world) { n.pod.silent, n.ready, n.flips = false, corev1.ConditionTrue, n.flips+1 })
-	add("machine is reset", p.resets && power && !at.down && at.resets < 1, false, func(n *world) {
+	add("scheduled", p.drains && !at.object && w.taint == "" && at.resets < 1 && reports, false, func(n *world) {
+		n.pod.object, n.pod.terminating, n.pod.view, n.pod.resets = true, false, unread, n.pod.resets+1
+	})
+	// The isolation ends after a boot that the kubelet reports. One before the isolation, which it has not reported, is documented.
+	resettable := len(p.levels) > 0 || w.status().Evidence != nil
+	add("machine is reset", p.resets && resettable && power && !at.down && at.resets < 1, false, func(n *world) {
 		n.losePower()
 		n.pod.resets++
 	})

@@ -175,7 +175,7 @@ func (p *premise) begin() world {
 		p.plan.Methods[bmc] = fencingv1.FenceMethod{Name: bmc, Agent: profile.KernelDumpAgent}
 	}
 	if p.drains {
-		p.spec.Drain = &fencingv1.Drain{}
+		p.spec.Drain = &fencingv1.Drain{Timeout: *lasts(time.Hour)}
 	}
 	w := world{ready: corev1.ConditionUnknown}
 	if p.mode == fencingv1.CheckDevices {
