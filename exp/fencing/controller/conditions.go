@@ -56,7 +56,7 @@ func setConditions(out *lifecycle.Outcome, observed *observed, fence *fencingv1.
 	}
 	setFenced(s, o.Plan, set)
 	if s.Evidence == nil && meta.IsStatusConditionTrue(s.Conditions, fencingv1.FencedCondition) {
-		set(fencingv1.FencedCondition, metav1.ConditionFalse, lifecycle.ReasonNotProvenOff, "The proof was taken back")
+		set(fencingv1.FencedCondition, metav1.ConditionFalse, lifecycle.ReasonNotProvenOff, "What has proven it no longer holds")
 	}
 	setReleased(next, o, out.Why, set)
 	if s.Evidence == nil {

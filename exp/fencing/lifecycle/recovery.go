@@ -89,7 +89,7 @@ func (s *step) staysAsItIs() bool {
 	}
 	acknowledged := s.r.Evidence != nil && s.r.Evidence.Class == fencingv1.EvidenceAcknowledged
 	switched := slices.ContainsFunc(s.r.Methods, func(m fencingv1.MethodRecord) bool {
-		off := m.OffRequested != nil && !(acknowledged && m.GivenUp)
+		off := m.OffRequested != nil && (!acknowledged || !m.GivenUp)
 		return m.Step == fencingv1.StepPowerManagement && (off || m.OnSucceeded != nil)
 	})
 	return !switched && (s.r.Evidence == nil || s.r.Evidence.Class != fencingv1.EvidenceKernelDump)

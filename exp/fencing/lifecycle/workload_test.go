@@ -120,7 +120,8 @@ func (e *explorer) workloadMoves(w *world, add func(string, bool, bool, func(*wo
 	// It may run Pods before that.
 	// Where only the storage is isolated, a kubelet that reports a boot has also read which Pods were removed.
 	read := len(p.levels) > 0 || !ends || at.view != toRun
-	add("kubelet reports a boot", reports && w.boot != at.boots && read, true, func(n *world) { n.boot, n.ready = at.boots, corev1.ConditionTrue })
+	add("kubelet reports a boot", reports && w.boot != at.boots && read, true,
+		func(n *world) { n.boot, n.ready = at.boots, corev1.ConditionTrue })
 	add("kubelet stops reporting", !reports && w.ready != corev1.ConditionUnknown, true, func(n *world) { n.ready = corev1.ConditionUnknown })
 	add("kubelet reports", p.nodeRecovers && power && at.silent && w.flips < 1, false,
 		func(n *world) { n.pod.silent, n.ready, n.flips = false, corev1.ConditionTrue, n.flips+1 })
