@@ -66,8 +66,11 @@ func TestFenceRelease_DrainReadyNode_TrainingEndsFirst(t *testing.T) {
 	d.log("the other Pods run elsewhere")
 	d.g.Expect(d.Requests()).To(BeEmpty())
 	d.until(fence, "the Node is drained", func(f *fencingv1.NodeFence) bool { return f.Status.Drained != nil })
-	d.g.Expect(w.API.Get(t.Context(), client.ObjectKeyFromObject(job), job)).To(Succeed())
-	d.g.Expect(job.Status.Succeeded).To(Equal(int32(1)))
+	// The Job controller follows when the Pod has ended.
+	d.g.Eventually(func() int32 {
+		d.g.Expect(w.API.Get(t.Context(), client.ObjectKeyFromObject(job), job)).To(Succeed())
+		return job.Status.Succeeded
+	}, limit).Should(Equal(int32(1)))
 	d.g.Expect(d.untilEnded(fence).Status.Reason).To(Equal("Rejoined"))
 	d.undone()
 	d.g.Expect(d.OffRequests()).To(Equal(1))
