@@ -74,7 +74,11 @@ func TestFenceRelease_DrainReadyNode_TrainingEndsFirst(t *testing.T) {
 	d.g.Expect(d.untilEnded(fence).Status.Reason).To(Equal("Rejoined"))
 	d.undone()
 	d.g.Expect(d.OffRequests()).To(Equal(1))
-	d.g.Expect(d.Requests()[0].At).To(BeTemporally(">=", job.Status.CompletionTime.Time))
+	pods := &corev1.PodList{}
+	d.g.Expect(w.API.List(t.Context(), pods, client.InNamespace(d.Name), client.MatchingLabels{batchv1.JobNameLabel: job.Name})).To(Succeed())
+	d.g.Expect(pods.Items).To(HaveLen(1))
+	ended := pods.Items[0].Status.ContainerStatuses[0].State.Terminated
+	d.g.Expect(d.Requests()[0].At).To(BeTemporally(">=", ended.FinishedAt.Time))
 	// The second Pod has written until the replacement of the first one was there.
 	var last, first time.Time
 	for _, run := range w.Kubelets.Writes.Runs(d.Name, "") {
