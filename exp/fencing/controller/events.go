@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,11 +104,9 @@ func (r *Reconciler) report(fence *fencingv1.NodeFence, before *fencingv1.NodeFe
 		})
 	}
 	for _, e := range all {
-		// The API server rejects longer ones.
-		e.note = strings.ToValidUTF8(e.note[:min(len(e.note), maxMessage)], "")
-		r.Events.Eventf(fence, nil, e.kind, e.reason, e.action, "%s", e.note)
+		r.Events.Eventf(fence, nil, e.kind, e.reason, e.action, "%s", cut(e.note))
 		if o.node != nil && o.target.cluster == workload.ManagementCluster {
-			r.Events.Eventf(o.node, fence, e.kind, e.reason, e.action, "%s", e.note)
+			r.Events.Eventf(o.node, fence, e.kind, e.reason, e.action, "%s", cut(e.note))
 		}
 	}
 }

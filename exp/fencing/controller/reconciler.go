@@ -29,7 +29,7 @@ import (
 // maxSteps is how many decisions one reconcile makes. A fence has fewer between two waits.
 const maxSteps = 20
 
-// maxMessage is the maximum length of an error in a condition.
+// maxMessage is the maximum length of an error in a condition, and of an event: the API server rejects longer ones.
 const maxMessage = 1024
 
 // Reconciler reconciles NodeFences.
@@ -166,5 +166,8 @@ func line(err error) string {
 		}
 		return ' '
 	}, err.Error())
-	return strings.ToValidUTF8(text[:min(len(text), maxMessage)], "")
+	return cut(text)
 }
+
+// cut limits a text for a condition or an event.
+func cut(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxMessage)], "") }

@@ -313,7 +313,7 @@ const (
 	EvidenceAcknowledged EvidenceClass = "Acknowledged"
 )
 
-// Evidence is the proof that the Node is off.
+// Evidence is the proof that the Node, or its storage, is off.
 type Evidence struct {
 	// class is what proves it: PowerOff, KernelDump, StorageIsolation or Acknowledged.
 	// +required

@@ -97,7 +97,7 @@ const (
 	ScopeStorage ReleaseScope = "Storage"
 )
 
-// ReleaseRecord is what is known of the release. It only grows.
+// ReleaseRecord is what is known of the release. A time is removed when it no longer holds.
 type ReleaseRecord struct {
 	// scope is which Pods are removed: all of the Node, or those whose storage is isolated.
 	// +required
