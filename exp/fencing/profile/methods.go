@@ -21,8 +21,8 @@ const KernelDumpAgent = "fence_kdump"
 var (
 	agentPattern = regexp.MustCompile(`^fence_[a-z0-9_]+$`)
 	keyPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
-	// reservedKeys are parameters that run programs, write files, print secrets, change the action, or answer OFF for a missing plug.
-	reservedKeys = regexp.MustCompile(`^(action|help|version|missing_as_off|verbose.*|debug.*|.*_script|.*_path)$`)
+	// reservedKeys are parameters that run programs, write files, print secrets, change the action, or answer OFF for other plugs.
+	reservedKeys = regexp.MustCompile(`^(action|help|version|missing_as_off|plug_separator|verbose.*|debug.*|.*_script|.*_path)$`)
 	variable     = regexp.MustCompile(`\$\([^)]*\)?`)
 	// nodeText is all that a Node can bring into a parameter.
 	nodeText = regexp.MustCompile(`^[A-Za-z0-9:/._-]{1,256}$`)
@@ -186,6 +186,9 @@ func Validate(method *fencingv1.FenceMethod) error {
 			return errors.Errorf("parameter %q is not allowed", key)
 		case strings.ContainsFunc(value, unicode.IsControl):
 			return errors.Errorf("parameter %s has control characters", key)
+		case method.Agent != "" && (key == "plug" || key == "port") && strings.Contains(value, ","):
+			// fence_apc_snmp and others switch and ask only one of them, and answer OFF.
+			return errors.Errorf("parameter %s has several plugs: use a method for each of them, in the same level", key)
 		case strings.TrimSpace(value) != value || strings.Trim(value, `"'`) != value:
 			return errors.Errorf("parameter %s begins or ends with a blank or a quote", key)
 		}

@@ -315,7 +315,11 @@ func TestResolve_Parameters_HostileOnesAreRefused(t *testing.T) {
 		key, value string
 		allowed    bool
 	}{
-		{"plug", "3,4", true},
+		{"plug", "3", true},
+		{"plug", "3,4", false},
+		{"port", "3,4", false},
+		{"plug_separator", ";", false},
+		{"plug-separator", ";", false},
 		{"systems_uri", "/redfish/v1/Systems/1", true},
 		{"ssh-options", "-c aes", true},
 		{"note", `a "b" c`, true},
