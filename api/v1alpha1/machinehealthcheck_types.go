@@ -11,6 +11,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:validation:XValidation:rule="!(has(self.remediationTemplate) && has(self.escalatingRemediations))",message="remediationTemplate and escalatingRemediations exclude each other: make the template the first step"
 // +kubebuilder:validation:XValidation:rule="type(self.healthyDelay) != string || duration(self.healthyDelay) == duration('0s') || has(self.remediationTemplate) || (has(self.escalatingRemediations) && self.escalatingRemediations.exists(step, has(step.remediationTemplate)))",message="healthyDelay needs a template: a Machine that its owner replaces does not recover",fieldPath=".healthyDelay"
 // +kubebuilder:validation:XValidation:rule="self.recovery == 'Automatic' || has(self.remediationTemplate) || (has(self.escalatingRemediations) && self.escalatingRemediations.exists(step, has(step.remediationTemplate)))",message="recovery: Confirmed needs a template: a Machine that its owner replaces does not recover",fieldPath=".recovery"
+// +kubebuilder:validation:XValidation:rule="!has(self.escalatingRemediations) || self.escalatingRemediations.all(step, !has(step.conditions) || step.conditions.all(wanted, (has(self.unhealthyConditions) && self.unhealthyConditions.exists(check, check.type == wanted.type && (!has(wanted.status) || wanted.status == check.status))) || (has(self.unhealthyMachineConditions) && self.unhealthyMachineConditions.exists(check, check.type == wanted.type && (!has(wanted.status) || wanted.status == check.status)))))",message="a step is for a condition that is neither in unhealthyConditions nor in unhealthyMachineConditions, so it can never run: add the condition there, or correct its type and status",fieldPath=".escalatingRemediations"
 type MachineHealthCheckSpec struct {
 	// clusterName is the Cluster whose Machines are monitored. It cannot be changed.
 	// +required
@@ -127,6 +128,14 @@ type MachineEscalationStep struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) != string || duration(self) >= duration('1m')",message="must be at least 1m: a remediator needs time to act"
 	Timeout *Duration `json:"timeout,omitempty"`
+
+	// conditions limit this step to Machines for which one of these conditions is the cause. By default the step is for every cause. A Machine
+	// for whose cause there is no step is only reported.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []StepCondition `json:"conditions,omitempty"`
 }
 
 // OwnerRemediation makes the owner of the Machine remediate it. It has no fields.

@@ -8,6 +8,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // NodeHealthCheckSpec is which Nodes to monitor, what makes them unhealthy, and how to remediate them.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.remediationTemplate) != has(self.escalatingRemediations)",message="set either remediationTemplate or escalatingRemediations: a Node has no owner that can replace it"
+// +kubebuilder:validation:XValidation:rule="!has(self.escalatingRemediations) || self.escalatingRemediations.all(step, !has(step.conditions) || step.conditions.all(wanted, self.unhealthyConditions.exists(check, check.type == wanted.type && (!has(wanted.status) || wanted.status == check.status))))",message="a step is for a condition that is not in unhealthyConditions, so it can never run: add the condition there, or correct its type and status",fieldPath=".escalatingRemediations"
 // +kubebuilder:validation:XValidation:rule="self.templateLocation == 'Management' || has(self.clusterRef)",message="templateLocation: Workload needs a clusterRef: without one the Nodes are those of this cluster",fieldPath=".templateLocation"
 // +kubebuilder:validation:XValidation:rule="has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)",message="clusterRef cannot be changed: create another check for the other Cluster"
 // +kubebuilder:validation:XValidation:rule="self.templateLocation == oldSelf.templateLocation",message="templateLocation cannot be changed: create another check, because the requests of this one are in the other cluster",fieldPath=".templateLocation"
@@ -101,6 +102,14 @@ type NodeEscalationStep struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="type(self) != string || duration(self) >= duration('1m')",message="must be at least 1m: a remediator needs time to act"
 	Timeout Duration `json:"timeout"`
+
+	// conditions limit this step to Nodes for which one of these conditions is the cause. By default the step is for every cause. A Node
+	// for whose cause there is no step is only reported.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []StepCondition `json:"conditions,omitempty"`
 }
 
 // NodeTemplateReference names a remediation template.

@@ -63,6 +63,8 @@ const (
 	BlockedManagedByOtherCheck BlockedReason = "ManagedByOtherCheck"
 	// BlockedExcluded is a Node with the label that excludes it from remediation.
 	BlockedExcluded BlockedReason = "Excluded"
+	// BlockedNoStepForCondition is a target for whose cause there is no step in escalatingRemediations: it is only reported.
+	BlockedNoStepForCondition BlockedReason = "NoStepForCondition"
 	// BlockedMaxInFlight is a target that is queued because maxInFlight is reached.
 	BlockedMaxInFlight BlockedReason = "MaxInFlight"
 	// BlockedBackoff is a target whose last remediation has failed, and whose backoff is not over.

@@ -99,3 +99,26 @@ type NodeConditionType string
 // +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$')",message="must be the type of a condition, such as InfrastructureReady"
 // +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'Available', 'HealthCheckSucceeded', 'OwnerRemediated', 'ExternallyRemediated'])",message="must not be Ready, Available, HealthCheckSucceeded, OwnerRemediated or ExternallyRemediated: they follow from the verdict of the check; use the condition that is the cause, such as InfrastructureReady"
 type MachineConditionType string
+
+// StepCondition is a condition of the Node or of the Machine that a step of an escalation is for.
+type StepCondition struct {
+	// type is the type of the condition, such as DiskPressure.
+	// +required
+	Type NodeConditionType `json:"type"`
+
+	// status is the status of the condition: "True", "False" or Unknown. By default the step is for each status that is unhealthy.
+	// +optional
+	Status ConditionStatus `json:"status,omitempty"`
+
+	// reasons are reasons of the condition, such as KubeletNotReady. By default the step is for each reason.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Reasons []ConditionReason `json:"reasons,omitempty"`
+}
+
+// ConditionReason is the reason of a condition.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=256
+type ConditionReason string

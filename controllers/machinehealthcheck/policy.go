@@ -68,9 +68,10 @@ func steps(namespace string, spec *remedyv1.MachineHealthCheckSpec, naming reque
 	for i := range spec.EscalatingRemediations {
 		each := &spec.EscalatingRemediations[i]
 		step := remediation.Step{
-			ID:      remediation.StepID{Order: each.Order},
-			Owner:   each.Owner != nil,
-			Timeout: healthcheck.Duration(each.Timeout, 0),
+			ID:         remediation.StepID{Order: each.Order},
+			Owner:      each.Owner != nil,
+			Timeout:    healthcheck.Duration(each.Timeout, 0),
+			Conditions: healthcheck.Causes(each.Conditions),
 		}
 		if each.RemediationTemplate != nil {
 			step.ID = naming.StepID(each.Order, reference(namespace, each.RemediationTemplate))

@@ -50,6 +50,7 @@ func steps(spec *remedyv1.NodeHealthCheckSpec, naming requests.Naming) []remedia
 		each := &spec.EscalatingRemediations[i]
 		all = append(all, remediation.Step{
 			ID: naming.StepID(each.Order, reference(&each.RemediationTemplate)), Timeout: each.Timeout.Duration.Duration,
+			Conditions: healthcheck.Causes(each.Conditions),
 		})
 	}
 	return all

@@ -158,6 +158,9 @@ func drawPolicy(t *rapid.T) *remediation.Policy {
 		if rarely(t, "needs a Machine") {
 			p.Steps[i].NeedsMachineIn = "prod"
 		}
+		if rarely(t, "for a cause") {
+			p.Steps[i].Conditions = []remediation.Cause{{Type: "Ready", Status: "False"}}
+		}
 	}
 	if len(p.Steps) == 0 || rapid.Bool().Draw(t, "owner last") {
 		p.Steps = append(p.Steps, remediation.Step{ID: remediation.StepID{Order: 9}, Owner: true})

@@ -56,6 +56,11 @@ var guards = []Reason{
 			"and signs such as a taint of an autoscaler or of a spot termination: for %s.", short(remediation.DeletionTimeout)),
 		"Nothing: the target is deleted, or is remediated when the time is over. Remove the sign if it is wrong.").
 		whenPassed(terminatingTimedOut),
+	newReason(Guard, remediation.NoStepForCondition, noStep,
+		"The check has no step for the cause: each step is limited to other conditions. The target is only reported.",
+		"`conditions` of the steps in `escalatingRemediations`, and the causes of the target: type, status and reason of its conditions.",
+		"Nothing, if the condition is only to be reported. Otherwise add a step for it, or one without `conditions`, which is for every cause.").
+		whenPassed(fixed("The check has a step for the cause")),
 	newReason(Guard, remediation.Excluded, fixed("The Node has the label "+remedyv1.ExcludeLabel+"; remove it to allow remediation"),
 		"A label on the Node excludes it from remediation.",
 		"The label `"+remedyv1.ExcludeLabel+"` on the Node.",
@@ -123,7 +128,7 @@ var guards = []Reason{
 			"has failed.",
 		"Nothing: Remedy retries after the delay. Check the remediator if the next remediation fails, too.").whenPassed(failures),
 	newReason(Guard, remediation.TemplateNotResolved, templateNotResolved,
-		"Remedy cannot create a request from the template of the step, or the check has no step for the target.",
+		"Remedy cannot create a request from the template of the step.",
 		"The template, its kind and the permissions of the manager."+onlyRequests,
 		"See the condition TemplatesResolved of the check.").needsAction().whenPassed(template),
 	newReason(Guard, remediation.NoMachine, noMachine,
@@ -316,13 +321,6 @@ func times(n int) string {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
-}
-
-func templateNotResolved(s *subject) string {
-	if s.Details.Cause == "" {
-		return "The check has no step for the target"
-	}
-	return "No request can be created from the template " + sanitizedOr(s.Details.Cause, "of the step") + "; see TemplatesResolved"
 }
 
 func template(s *subject) string { return "The template is " + sanitizedOr(s.Details.Cause, "unknown") }

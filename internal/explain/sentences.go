@@ -286,3 +286,11 @@ func pauseRequested(s *subject) string {
 	}
 	return message
 }
+
+func noStep(s *subject) string {
+	return "No step of escalatingRemediations is for " + sanitizedOr(s.Details.Cause, "the cause") + ", so the target is only reported"
+}
+
+func templateNotResolved(s *subject) string {
+	return "No request can be created from the template " + sanitizedOr(s.Details.Cause, "of the step") + "; see TemplatesResolved"
+}

@@ -77,6 +77,7 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     ManagedByOtherCheck         passed          No other check is responsible for the target
     StuckDeleting               passed          The target is not being deleted
     Terminating                 passed          Deletion was announced by taint a; remediation was blocked
+    NoStepForCondition          passed          The check has a step for the cause
     Excluded                    passed          The label remediation.medik8s.io/exclude-from-remediation is not set
     NoRemediatingOwner          passed          The owner is MachineSet/a
     OwnerRefuses                passed          The owner does not refuse remediation

@@ -289,6 +289,19 @@ func Limits(l *remedyv1.Limits, absent intstr.IntOrString) remediation.Limits {
 	return all
 }
 
+// Causes are those of the conditions of a step.
+func Causes(conditions []remedyv1.StepCondition) []remediation.Cause {
+	all := make([]remediation.Cause, 0, len(conditions))
+	for _, c := range conditions {
+		cause := remediation.Cause{Type: string(c.Type), Status: string(c.Status)}
+		for _, reason := range c.Reasons {
+			cause.Reasons = append(cause.Reasons, string(reason))
+		}
+		all = append(all, cause)
+	}
+	return all
+}
+
 // Duration is that of a field, or the default.
 func Duration(d *remedyv1.Duration, absent time.Duration) time.Duration {
 	if d == nil {

@@ -284,16 +284,7 @@ func (s *snapshot) readNames(all, management *requests.Requests) {
 	asks, next := len(s.check.Templates) > 0, s.nextTemplates()
 	for _, t := range s.targets {
 		if asks && s.requestFor(t) == nil {
-			template := next(t)
-			key := client.ObjectKey{Namespace: template.Namespace, Name: t.name()}
-			if earlier := s.earlierRequest(t); earlier != nil {
-				s.nameConflicts[t.name()] = earlier.String()
-			} else if found, known := all.Get(template.RequestKind(), key); known && found != nil && s.conflicts(found, t, template) {
-				s.nameConflicts[t.name()] = s.nameOf(found)
-				if s.adopts && found.Adoptable(t.Subject.Machine, s.check.Templates[0]) {
-					s.adoptable[t.uid()] = found
-				}
-			}
+			s.readName(t, next(t), all)
 		}
 		if len(s.claims) == 0 {
 			continue
@@ -303,6 +294,24 @@ func (s *snapshot) readNames(all, management *requests.Requests) {
 	for _, t := range s.others {
 		if t.ControlPlane && len(s.claims) > 0 {
 			s.elsewhere[t.uid()] = s.requestedElsewhere(t, all, management)
+		}
+	}
+}
+
+// readName finds an object with the name of a request that a target can get next.
+func (s *snapshot) readName(t *Target, next []requests.Reference, all *requests.Requests) {
+	if earlier := s.earlierRequest(t); earlier != nil {
+		s.nameConflicts[t.name()] = earlier.String()
+		return
+	}
+	for _, template := range next {
+		key := client.ObjectKey{Namespace: template.Namespace, Name: t.name()}
+		if found, known := all.Get(template.RequestKind(), key); known && found != nil && s.conflicts(found, t, next) {
+			s.nameConflicts[t.name()] = s.nameOf(found)
+			if s.adopts && found.Adoptable(t.Subject.Machine, s.check.Templates[0]) {
+				s.adoptable[t.uid()] = found
+			}
+			return
 		}
 	}
 }

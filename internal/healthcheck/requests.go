@@ -234,10 +234,15 @@ func (p *scope) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind
 		switch has := fresh.requestFor(t); {
 		case has != nil && has.Kind.GroupKind() == gvk.GroupKind():
 			fresh.unreadable[i] = why
-		case next(t).RequestKind().GroupKind() == gvk.GroupKind() || !p.requests.WasListed(gvk):
+		case slices.ContainsFunc(next(t), hasRequestKind(gvk)) || !p.requests.WasListed(gvk):
 			fresh.unsure[i] = why
 		}
 	}
+}
+
+// hasRequestKind returns a function that reports whether requests of a kind are created from a template.
+func hasRequestKind(gvk schema.GroupVersionKind) func(template requests.Reference) bool {
+	return func(template requests.Reference) bool { return template.RequestKind().GroupKind() == gvk.GroupKind() }
 }
 
 // kindTime is how long it may take to read requests of one kind live. An API server that cannot list them lets its clients wait.
@@ -313,12 +318,14 @@ func (s *snapshot) earlierRequest(t *Target) *requests.Request {
 	return s.requests[at]
 }
 
-// conflicts reports whether a request with the name of a target keeps the check from creating one from a template. Two Nodes of one name
-// are the same server, so a request of the check for the earlier Node conflicts whatever its kind is.
-func (s *snapshot) conflicts(r *requests.Request, t *Target, next requests.Reference) bool {
+// conflicts reports whether a request with the name of a target keeps the check from creating one from one of these templates. Two Nodes of
+// one name are the same server, so a request of the check for the earlier Node conflicts whatever its kind is.
+func (s *snapshot) conflicts(r *requests.Request, t *Target, next []requests.Reference) bool {
 	if s.owns(r, t) {
 		return false
 	}
-	same := r.Kind.GroupKind() == next.RequestKind().GroupKind() && r.Namespace == next.Namespace
+	same := slices.ContainsFunc(next, func(template requests.Reference) bool {
+		return hasRequestKind(r.Kind)(template) && r.Namespace == template.Namespace
+	})
 	return same || t.Subject.OfNode && s.check.created(r)
 }

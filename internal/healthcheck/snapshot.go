@@ -171,28 +171,34 @@ func (c *Check) template(step remediation.StepID) (requests.Reference, bool) {
 	return requests.Reference{}, false
 }
 
-// nextTemplates returns a function that returns the template of the next request of a target; empty without one. It caches the few results.
-func (s *snapshot) nextTemplates() func(t *Target) requests.Reference {
-	known := map[remediation.StepID]requests.Reference{}
-	return func(t *Target) requests.Reference {
+// nextTemplates returns a function that returns the templates of which one is that of the next request of a target. It caches the few
+// results.
+func (s *snapshot) nextTemplates() func(t *Target) []requests.Reference {
+	known := map[remediation.StepID][]requests.Reference{}
+	return func(t *Target) []requests.Reference {
 		tried := notes.History(t.Object.GetAnnotations()).Tried
 		next, found := known[tried]
 		if !found {
-			next = s.check.templateAfter(tried)
+			next = s.check.templatesAfter(tried)
 			known[tried] = next
 		}
 		return next
 	}
 }
 
-// templateAfter returns the template of the step after the one that was tried.
-func (c *Check) templateAfter(tried remediation.StepID) requests.Reference {
-	step, found := remediation.NextStep(c.Policy.Steps, tried)
-	if !found {
-		step, _ = remediation.NextStep(c.Policy.Steps, remediation.StepID{})
+// templatesAfter returns the templates of the steps that can follow the one that was tried: the cause of the target is not evaluated yet.
+func (c *Check) templatesAfter(tried remediation.StepID) (templates []requests.Reference) {
+	possible := remediation.PossibleSteps(c.Policy.Steps, tried)
+	if len(possible) == 0 || len(possible[len(possible)-1].Conditions) > 0 {
+		// The next attempt begins if there is no step for its cause.
+		possible = append(possible, remediation.PossibleSteps(c.Policy.Steps, remediation.StepID{})...)
 	}
-	template, _ := c.template(step.ID)
-	return template
+	for _, step := range possible {
+		if template, found := c.template(step.ID); found && !slices.Contains(templates, template) {
+			templates = append(templates, template)
+		}
+	}
+	return templates
 }
 
 // Namespaces returns those in which a check can have requests: its own, or those of its templates, now and earlier. In

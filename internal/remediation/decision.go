@@ -59,6 +59,8 @@ type Decision struct {
 	Block Block
 	// Step is the step of the action or of the block.
 	Step StepID
+	// For are the causes that a step which starts is for; none are all causes.
+	For []Cause
 	// Until is when the decision changes without a watch event; zero if it does not.
 	Until time.Time
 	// InFlight: the target is under remediation. Budgeted: it counts for maxInFlight.

@@ -66,6 +66,9 @@ func drawPolicy(t *rapid.T, targets int) Policy {
 		if rarely(t, "needs a Machine") {
 			p.Steps[i].NeedsMachineIn = "prod"
 		}
+		if rarely(t, "for a cause") {
+			p.Steps[i].Conditions = []Cause{{Type: "Ready", Status: some(t, "status of cause", "Unknown", "False")}}
+		}
 	}
 	if steps == 0 || rapid.Bool().Draw(t, "owner last") {
 		p.Steps = append(p.Steps, Step{ID: StepID{Order: 9}, Owner: true})

@@ -3,7 +3,42 @@
 
 package remediation
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// StepsFor are the steps for the causes of a verdict. Those of a target that is neither unhealthy nor suspect are unknown, and it keeps every
+// step.
+func StepsFor(steps []Step, v *health.Verdict) []Step {
+	if v.Kind != health.Unhealthy && v.Kind != health.Suspect {
+		return steps
+	}
+	return slices.DeleteFunc(slices.Clone(steps), func(step Step) bool { return !step.isFor(v) })
+}
+
+// isFor reports whether one of the causes of a verdict is one that the step is for. That of a suspect is what will make it unhealthy first.
+func (step *Step) isFor(v *health.Verdict) bool {
+	return len(step.Conditions) == 0 || slices.ContainsFunc(v.Findings, func(f health.Finding) bool {
+		counts := f.Met || v.Kind == health.Suspect && !f.Due.After(v.Until)
+		return counts && slices.ContainsFunc(step.Conditions, func(c Cause) bool {
+			return c.Type == f.Condition && (c.Status == "" || c.Status == f.Status) && (len(c.Reasons) == 0 || slices.Contains(c.Reasons, f.Cause))
+		})
+	})
+}
+
+// PossibleSteps are the steps of which one is the next, by its cause: those after the one that was tried, up to the first one for every cause.
+func PossibleSteps(steps []Step, tried StepID) (possible []Step) {
+	for step, found := NextStep(steps, tried); found; step, found = NextStep(steps, step.ID) {
+		possible = append(possible, step)
+		if len(step.Conditions) == 0 {
+			break
+		}
+	}
+	return possible
+}
 
 // NextStep is the step after the one that was tried last in this attempt: the one with the next order, or with the same order and another
 // template. False if there is none: the attempt is over, and the next one begins with the first step.
@@ -26,11 +61,11 @@ func exhausted(attempt int, p *Policy, now time.Time) History {
 
 // afterGivingUp is the remediation history after a step was given up. If the manager was stopped after it wrote that and before it deleted
 // the request, the history stays as it is, so that a failure is counted once.
-func afterGivingUp(history History, request *Request, p *Policy, now time.Time) History {
+func afterGivingUp(history History, request *Request, v *health.Verdict, p *Policy, now time.Time) History {
 	if givenUp(&history, request) {
 		return history
 	}
-	if _, more := NextStep(p.Steps, request.Step); more {
+	if _, more := NextStep(StepsFor(p.Steps, v), request.Step); more {
 		history.Tried = request.Step
 		return history
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
 func TestNextStep_Tried_ReturnsNextOrder(t *testing.T) {
@@ -76,9 +78,9 @@ func TestHistory_StepGivenUp_IsRecordedOnce(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
-			after := afterGivingUp(test.before, &test.request, &p, noon)
+			after := afterGivingUp(test.before, &test.request, &health.Verdict{}, &p, noon)
 			g.Expect(after).To(Equal(test.after))
-			g.Expect(afterGivingUp(after, &test.request, &p, ago(-time.Second))).To(Equal(after), "an interrupted reconcile gives the same result")
+			g.Expect(afterGivingUp(after, &test.request, &health.Verdict{}, &p, ago(-time.Second))).To(Equal(after), "an interrupted reconcile gives the same result")
 		})
 	}
 }
@@ -118,6 +120,6 @@ func TestPlan_History_DeterminesStep(t *testing.T) {
 		decides("next steps removed: the attempt has failed",
 			exhausted(ago(-2*time.Minute)),
 			tried(History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})),
-		decides("no step at all", Decision{Block: Block{Reason: TemplateNotResolved}}, steps()),
+		decides("no step at all", Decision{Block: Block{Reason: NoStepForCondition, Details: Details{Cause: "Ready=Unknown"}}}, steps()),
 	}, twoSteps)
 }

@@ -49,6 +49,7 @@ var guards = [...]guard{
 	// The target and its owner.
 	{StuckDeleting, allActions, guardStuckDeleting},
 	{Terminating, allActions, guardTerminating},
+	{NoStepForCondition, allActions, guardNoStepForCondition},
 	{Excluded, allActions, guardExcluded},
 	{NoRemediatingOwner, ownerSteps, guardNoRemediatingOwner},
 	{OwnerRefuses, ownerSteps, guardOwnerRefuses},

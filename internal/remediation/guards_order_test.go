@@ -37,6 +37,7 @@ var obstacles = []obstacle{
 	{ManagedByOtherCheck, true, true, coveredBy("MachineHealthCheck/other")},
 	{StuckDeleting, true, true, deletingFor(time.Hour)},
 	{Terminating, true, true, deletingFor(time.Minute)},
+	{NoStepForCondition, true, true, policy(func(p *Policy) { p.Steps[0].Conditions = []Cause{{Type: "DiskPressure"}} })},
 	{Excluded, true, true, excluded},
 	{NoRemediatingOwner, false, true, target(func(t *Target) { t.Owner = "" })},
 	{OwnerRefuses, false, true, marked(func(m *OwnerRemediation) { m.Refused, m.Waiting, m.MarkedByThis = true, false, false })},
@@ -77,6 +78,9 @@ var exclusive = map[[2]Reason]bool{
 	{CheckDeleting, EscalationExhausted}: true, {EscalationExhausted, ObserveMode}: true, {ClusterNotFound, EscalationExhausted}: true,
 	{CheckDeleting, InBackoff}: true, {InBackoff, ObserveMode}: true, {ClusterNotFound, InBackoff}: true, {InStorm, ObserveMode}: true,
 	{CheckDeleting, AnnotationNotRemoved}: true, {AnnotationNotRemoved, ObserveMode}: true, {ClusterNotFound, AnnotationNotRemoved}: true,
+	// What does not apply to any step.
+	{NoStepForCondition, NoRemediatingOwner}: true, {NoStepForCondition, OwnerRefuses}: true, {NoStepForCondition, EscalationExhausted}: true,
+	{NoStepForCondition, TemplateNotResolved}: true, {NoStepForCondition, NoMachine}: true,
 	// A wish needs no Node to confirm it.
 	{ClusterUnreachable, AnnotationNotRemoved}: true, {ReconnectGracePeriod, AnnotationNotRemoved}: true,
 	{QuorumUnknown, SingleControlPlane}: true, {QuorumUnknown, QuorumAtRisk}: true, {SingleControlPlane, QuorumAtRisk}: true,
@@ -161,13 +165,13 @@ func TestGuards_Answers_AreKept(t *testing.T) {
 		asked = append(asked, each.Guard)
 	}
 	g.Expect(asked).To(Equal([]Reason{
-		Paused, CheckDeleting, ClusterNotFound, ClusterDeleting, ManagedByOtherCheck, StuckDeleting, Terminating, Excluded,
+		Paused, CheckDeleting, ClusterNotFound, ClusterDeleting, ManagedByOtherCheck, StuckDeleting, Terminating, NoStepForCondition, Excluded,
 		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClockSkew, ReconnectGracePeriod, ClusterUnreachable,
 		TooManyUnhealthy, TooFewUnhealthy, InStorm, MaxInFlight, ObserveMode,
 	}))
 	held := usual(remembers(1, noon), excluded).plan().Decisions[0]
-	g.Expect(held.Answers).To(HaveLen(8))
-	g.Expect(held.Answers[7]).To(Equal(Answer{Guard: Excluded, Blocks: true}))
+	g.Expect(held.Answers).To(HaveLen(9))
+	g.Expect(held.Answers[8]).To(Equal(Answer{Guard: Excluded, Blocks: true}))
 	waited := usual(remembers(1, ago(time.Minute))).plan().Decisions[0]
 	g.Expect(waited.Answers).To(ContainElement(Answer{Guard: InBackoff, Details: Details{Count: 1}}), "a time that has passed is not reported")
 	g.Expect(usual(is(well)).plan().Decisions[0].Answers).To(BeEmpty(), "who is well need not ask")

@@ -59,6 +59,8 @@ func (c *preflight) unconfirmed(now time.Time) string {
 		return result.because("the Node could not be read again")
 	case !c.confirmed():
 		return "its health has changed"
+	case !(&Step{Conditions: d.For}).isFor(&result.Verdict):
+		return "it is unhealthy for another cause"
 	case !result.Target.deletingSince(d.Action == RequestOwnerRemediation).IsZero():
 		return "the target is being deleted"
 	case result.Target.Request != nil && !c.keptByRemediator(now):

@@ -4,6 +4,8 @@
 package remediation
 
 import (
+	"strings"
+
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
@@ -24,6 +26,33 @@ func onlyAskedFor(v *health.Verdict) bool {
 		}
 	}
 	return v.Reason == health.HasRemediateAnnotation
+}
+
+// NoStepForCondition means: every step is for other causes than those of the target.
+const NoStepForCondition Reason = "NoStepForCondition"
+
+func guardNoStepForCondition(p *planner, _ *Target, c *candidate) (bool, Block) {
+	if !c.stepless {
+		return false, Block{}
+	}
+	return true, Block{Details: Details{Cause: causes(&p.a.Verdicts[c.index])}}
+}
+
+// causes are those of a verdict, such as DiskPressure=True.
+func causes(v *health.Verdict) string {
+	var names []string
+	for i := range v.Findings {
+		switch f := &v.Findings[i]; {
+		case !f.Met:
+		case f.Condition == "":
+			names = append(names, string(f.Rule))
+		case f.Cause == "":
+			names = append(names, f.Condition+"="+f.Status)
+		default:
+			names = append(names, f.Condition+"="+f.Status+" ("+f.Cause+")")
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // EscalationExhausted means: every step has failed. The first one is tried again after the backoff.
@@ -50,7 +79,7 @@ func guardInBackoff(p *planner, t *Target, c *candidate) (bool, Block) {
 const TemplateNotResolved Reason = "TemplateNotResolved"
 
 func guardTemplateNotResolved(_ *planner, _ *Target, c *candidate) (bool, Block) {
-	return c.stepless || c.step.Unresolved, Block{Details: Details{Cause: c.step.ID.Template}}
+	return c.step.Unresolved, Block{Details: Details{Cause: c.step.ID.Template}}
 }
 
 // RequestNameConflict means: another object has the name of the remediation request.

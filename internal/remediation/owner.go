@@ -26,7 +26,7 @@ func (p *planner) announces(t *Target, v *health.Verdict) bool {
 	if !p.policy.ReportsHealth || v.Kind != health.Suspect || v.Until.IsZero() || unwanted || !nothingBegun || t.Owner == "" {
 		return false
 	}
-	step, _ := NextStep(p.policy.Steps, t.History.Tried)
+	step, _ := NextStep(StepsFor(p.policy.Steps, v), t.History.Tried)
 	if !step.Owner {
 		return false
 	}
@@ -51,21 +51,33 @@ func (p *planner) ownerNext(t *Target, v *health.Verdict) bool {
 	case !released(t.Request, p.now):
 		return false
 	}
-	_, found := p.ownerStep(t)
+	_, found := p.ownerStep(t, v)
 	return asked || v.Kind == health.Unhealthy && found
 }
 
-// ownerStep is the next step of a target, if that is owner remediation.
-func (p *planner) ownerStep(t *Target) (Step, bool) {
+// ownerStep is the next step of a target, if that is, or can be, owner remediation.
+func (p *planner) ownerStep(t *Target, v *health.Verdict) (Step, bool) {
 	tried := t.History.Tried
 	if p.keptUntried(t) {
 		tried = t.Request.Step
 	}
-	step, found := NextStep(p.policy.Steps, tried)
-	if !step.Owner {
-		return Step{}, false
+	for _, step := range p.possibleSteps(v, tried) {
+		if step.Owner {
+			return step, true
+		}
 	}
-	return step, found
+	return Step{}, false
+}
+
+// possibleSteps are the next step of a target that is unhealthy; and of another one those that can be the next.
+func (p *planner) possibleSteps(v *health.Verdict, tried StepID) []Step {
+	if v.Kind != health.Unhealthy {
+		return PossibleSteps(p.policy.Steps, tried)
+	}
+	if step, found := NextStep(StepsFor(p.policy.Steps, v), tried); found {
+		return []Step{step}
+	}
+	return nil
 }
 
 // keptUntried reports whether a remediator keeps a request that was not given up: a person has deleted it, or the target has recovered only
@@ -93,7 +105,7 @@ func (t *Target) handedOver(v *health.Verdict) bool {
 
 // awaitOwner decides about a target that its owner remediates, and that is not known to be healthy.
 func (p *planner) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
-	step, found := p.ownerStep(t)
+	step, found := p.ownerStep(t, v)
 	d.Step = step.ID
 	late, stuck := t.OwnerRemediation.Since.Add(OwnerTimeout), t.DeletingSince.Add(DeletionTimeout)
 	switch why := p.cancels(t, found); {

@@ -73,7 +73,7 @@ func (p *planner) decide(i int) {
 	}
 	ownerNext := p.ownerNext(t, v)
 	if d.InFlight, d.Budgeted = p.inFlight(t, v, ownerNext); ownerNext && d.InFlight {
-		step, _ := p.ownerStep(t)
+		step, _ := p.ownerStep(t, v)
 		d.Step = step.ID
 	}
 	if d.InFlight && t.ControlPlane {
@@ -101,7 +101,7 @@ func (p *planner) decide(i int) {
 	why, unwanted := p.unwanted(t, v)
 	if last := t.DeletedRequests.Last; last != nil && t.Request == nil && v.Kind == health.Unhealthy && !unwanted {
 		// The target was not remediated. Without a backoff, requests would be created and deleted all the time.
-		d.History = afterGivingUp(d.History, last, p.policy, p.now)
+		d.History = afterGivingUp(d.History, last, v, p.policy, p.now)
 	}
 	d.DropConfirmation = t.Confirmed && t.Request == nil && !unwanted && p.policy.CreatesRequests()
 	switch {
@@ -238,7 +238,7 @@ func leavesSomething(t *Target, d *Decision) bool {
 type candidate struct {
 	index int
 	step  Step
-	// stepless: the check has no step for it.
+	// stepless: the check has no step for its causes.
 	stepless bool
 	// underWay: a step of this attempt was tried already. manual: an annotation requests the remediation.
 	underWay, manual bool
@@ -250,11 +250,12 @@ type candidate struct {
 func (p *planner) candidateOf(i int) candidate {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
 	c := candidate{index: i, underWay: d.History.Tried != StepID{}, manual: v.Reason == health.HasRemediateAnnotation, since: v.Since}
-	step, found := NextStep(p.policy.Steps, d.History.Tried)
+	steps := StepsFor(p.policy.Steps, v)
+	step, found := NextStep(steps, d.History.Tried)
 	if _, unwanted := p.unwanted(t, v); !found && c.underWay && !unwanted && !p.s.Check.Paused {
-		// The check no longer has the steps that remained, so the attempt is over.
+		// The check no longer has the steps that remained, or they are for another cause, so the attempt is over.
 		d.History = exhausted(d.History.Failures+1, p.policy, p.now)
-		step, found = NextStep(p.policy.Steps, StepID{})
+		step, found = NextStep(steps, StepID{})
 	}
 	if c.handsOver = t.handedOver(v); c.handsOver && !step.Owner {
 		step, found = Step{Owner: true}, true
@@ -332,7 +333,7 @@ func first(a, b bool) int {
 // begin starts the step of a candidate.
 func (p *planner) begin(c *candidate, d *Decision) {
 	t := &p.s.Targets[c.index]
-	d.InFlight, d.Budgeted = true, !c.step.Owner || !t.ControlPlane
+	d.For, d.InFlight, d.Budgeted = c.step.Conditions, true, !c.step.Owner || !t.ControlPlane
 	if d.Budgeted {
 		p.takeSlot(t.Name, "")
 	}

@@ -86,7 +86,7 @@ func (p *planner) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 		}
 	}
 	if d.Action == GiveUp {
-		d.History = afterGivingUp(d.History, r, p.policy, p.now)
+		d.History = afterGivingUp(d.History, r, v, p.policy, p.now)
 	}
 }
 

@@ -303,8 +303,16 @@ type Step struct {
 	Timeout time.Duration
 	// Unresolved: no request can be created from the template.
 	Unresolved bool
+	// Conditions are the causes that the step is for; none are all causes.
+	Conditions []Cause
 	// NeedsMachineIn is the namespace in which the remediator looks for the Machine of a target; empty if it does not need one.
 	NeedsMachineIn string
+}
+
+// Cause is a condition of a Node or a Machine that is unhealthy. Status is empty for each, and Reasons are empty for all.
+type Cause struct {
+	Type, Status string
+	Reasons      []string
 }
 
 // StepID identifies a step. With another template it is another step.

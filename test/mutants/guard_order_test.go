@@ -24,6 +24,7 @@ const guardTable = `	{Paused, allActions, guardPaused},
 	// The target and its owner.
 	{StuckDeleting, allActions, guardStuckDeleting},
 	{Terminating, allActions, guardTerminating},
+	{NoStepForCondition, allActions, guardNoStepForCondition},
 	{Excluded, allActions, guardExcluded},
 	{NoRemediatingOwner, ownerSteps, guardNoRemediatingOwner},
 	{OwnerRefuses, ownerSteps, guardOwnerRefuses},

@@ -18,6 +18,9 @@ const (
 	storms       = "TestStorm_Limit_BeginsAndEnds"
 	gate         = "TestGate_Verdicts_AreCounted"
 	nextSteps    = "TestNextStep_Tried_ReturnsNextOrder"
+	stepsByCause = "TestPlan_StepsForCauses_CauseDeterminesStep"
+	stepCauses   = "TestStepsFor_CauseNotMet_IsIgnored"
+	ownerKept    = "TestOwnerRemediation_CauseUnreadable_IsNotCanceled"
 	failures     = "TestHistory_StepGivenUp_IsRecordedOnce"
 	memory       = "TestPlan_History_DeterminesStep"
 	observers    = "TestPlan_Observing_ReportsWhatWouldBlock"
@@ -98,8 +101,8 @@ var lookedAt = []mutant{
 	r("plan.go", "p.policy.ReportsHealth && block.Reason", "block.Reason", unowned),
 	r("plan.go", "p.policy.ReportsHealth && block.Reason == \"\"", "p.policy.ReportsHealth && block.Reason != \"other\"", unowned),
 	r("inflight.go", "if t.Owner != \"\" && t.OwnerRemediation.Requested", "if t.OwnerRemediation.Requested", "TestInFlight_RequestsAndConditions_AreCounted"),
-	r("owner.go:ownerStep", "if !step.Owner {", "if false {", marks),
-	r("owner.go", "return Step{}, false", "return Step{}, !found", marks),
+	r("owner.go:ownerStep", "if step.Owner {", "if true {", marks),
+	r("owner.go", "return Step{}, false", "return Step{}, true", marks),
 	r("plan.go:decide", "p.policy.ReportsHealth && ", "", signs),
 	r("plan.go", "ReportsHealth && v.Kind == health.Unhealthy", "ReportsHealth && true", signs),
 	r("plan.go", "t.OwnerRemediation.MarkedByThis && (", "(", signs),
@@ -155,6 +158,19 @@ var summedUp = []mutant{
 	r("escalation.go", " || step.ID.Order == tried.Order && step.ID != tried", "", nextSteps),
 	r("escalation.go", "step.ID.Order < next.ID.Order", "step.ID.Order > next.ID.Order", nextSteps),
 	r("escalation.go", "!found || step", "step", nextSteps),
+	r("escalation.go", " && v.Kind != health.Suspect {", " {", stepCauses),
+	r("escalation.go", "v.Kind != health.Unhealthy && v.Kind", "v.Kind", stepsByCause),
+	r("escalation.go", "!step.isFor(v)", "false", stepsByCause),
+	r("escalation.go", "len(step.Conditions) == 0 || ", "", stepsByCause),
+	r("escalation.go", "f.Met || ", "", stepsByCause),
+	r("escalation.go", "f.Met || v.Kind == health.Suspect && !f.Due.After(v.Until)", "true", stepCauses),
+	r("escalation.go", "c.Status == \"\" || ", "", stepsByCause),
+	r("escalation.go", "c.Status == \"\" || c.Status == f.Status", "true", stepsByCause),
+	r("escalation.go", "len(c.Reasons) == 0 || ", "", stepsByCause),
+	r("escalation.go", "(len(c.Reasons) == 0 || slices.Contains(c.Reasons, f.Cause))", "true", stepsByCause),
+	r("escalation.go", "len(step.Conditions) == 0 {", "true {", ownerKept),
+	r("escalation.go", "len(step.Conditions) == 0 {", "false {", ownerKept),
+	r("owner.go:possibleSteps", "v.Kind != health.Unhealthy", "true", ownerKept),
 	r("escalation.go", "p.Backoff.After(attempt)", "p.Backoff.Initial", failures),
 	r("escalation.go", "history.Failures >= request.Attempt || ", "", failures),
 	r("escalation.go", "history.Failures >= request.Attempt", "history.Failures > request.Attempt", failures),

@@ -118,6 +118,15 @@ func nodesReady(names ...string) step {
 	return ready("True", names...)
 }
 
+// diskNotReady sets a condition of a Machine.
+func diskNotReady(name string) step {
+	return func(d *driver) {
+		m := d.machine(name)
+		m.Conditions = []metav1.Condition{{Type: "DiskReady", Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(d.w.Now)}}
+		d.write("Machine", "%s is DiskReady=False", name)
+	}
+}
+
 func nodeDeleted(name string) step {
 	return func(d *driver) {
 		d.write("Node", "%s is deleted", d.node(name).Name)

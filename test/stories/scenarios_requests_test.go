@@ -3,7 +3,11 @@
 
 package stories_test
 
-import "time"
+import (
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
 
 var requestStories = []story{
 	{
@@ -33,6 +37,20 @@ var requestStories = []story{
 			// The third attempt succeeds, and the remediation history is removed.
 			at("12:17:00", remediationSucceeds("w-1"), nodesReady("w-1")),
 			at("12:18:00"),
+		},
+	},
+	{
+		name: "step-for-a-condition", title: "A step for each condition: reboot for one, replace for another, and only report a third",
+		trace: "workers/w-3 NoStepForCondition",
+		steps: []step{
+			workers("w-1", "w-2", "w-3"),
+			at("12:00:00", machineCheck("workers", escalating("RebootTemplate/soft", "owner"), machineCondition("DiskReady", "False", time.Minute),
+				only(1, remediation.Cause{Type: "Ready", Status: "False"}), only(2, remediation.Cause{Type: "Ready", Status: "Unknown"}))),
+			at("12:01:00", nodesNotReady("w-1"), nodesUnknown("w-2"), diskNotReady("w-3")),
+			// The reboot takes until the Node is Unknown: another cause, so its step follows.
+			at("12:08:00", nodesUnknown("w-1")),
+			at("12:13:00", remediationFails("w-1")),
+			at("12:14:00"),
 		},
 	},
 	{

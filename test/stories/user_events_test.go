@@ -5,6 +5,7 @@ package stories_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -181,6 +182,18 @@ func escalating(names ...string) setting {
 		steps = append(steps, step)
 	}
 	return setting{"escalatingRemediations: " + strings.Join(words, ", "), func(c *sim.Check) { c.Policy.Steps = steps }}
+}
+
+// only limits a step of the escalation to a condition.
+func only(order int32, cause remediation.Cause) setting {
+	return setting{fmt.Sprintf("step %d only for %s=%s", order, cause.Type, cause.Status), func(c *sim.Check) {
+		c.Policy.Steps = slices.Clone(c.Policy.Steps)
+		for i := range c.Policy.Steps {
+			if c.Policy.Steps[i].ID.Order == order {
+				c.Policy.Steps[i].Conditions = []remediation.Cause{cause}
+			}
+		}
+	}}
 }
 
 // templateExists creates or deletes the templates of a check.
