@@ -229,7 +229,7 @@ generate: $(GENERATORS) ## Makes all generated files anew. 1 / 2 min
 	bin/controller-gen crd:headerFile=hack/boilerplate.yaml.txt paths=./api/... output:crd:dir=config/crd/bases
 	bin/controller-gen crd:headerFile=hack/boilerplate.yaml.txt paths=./exp/fencing/api/... output:crd:dir=config/fencing/crd/bases
 	bin/controller-gen rbac:roleName=remedy-system-manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=. paths=./internal/... paths=./controllers/... output:rbac:dir=config/rbac
-	bin/controller-gen rbac:roleName=remedy-system-fencing-manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=./exp/fencing/controller output:rbac:dir=config/fencing/rbac
+	bin/controller-gen rbac:roleName=remedy-system-fencing-manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=./exp/fencing/controller paths=./exp/fencing/noderemedy paths=./exp/fencing/checks output:rbac:dir=config/fencing/rbac
 	$(CRD_REF_DOCS) --source-path=api/v1alpha1 --template-value=source=api/v1alpha1 --template-value="title=API reference" --output-path=docs/api.md >/dev/null
 	$(CRD_REF_DOCS) --source-path=exp/fencing/api/v1alpha1 --template-value=source=exp/fencing/api/v1alpha1 --template-value="title=API reference of fencing" --output-path=docs/api-fencing.md >/dev/null
 	go test ./internal/explain -run TestDocs -update

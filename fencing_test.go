@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -70,5 +71,35 @@ func TestManager_Fencing_RunsNoChecks(t *testing.T) {
 	}).Should(HaveKeyWithValue("phase", "New"))
 	g.Expect(cp.API.Get(t.Context(), client.ObjectKeyFromObject(check), check)).To(Succeed())
 	g.Expect(check.Status.Conditions).To(BeEmpty())
+	remediesAreReconciled(t, cp)
 	g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
+}
+
+// remediesAreReconciled creates a NodeRemedy, from which a check is generated, and deletes both.
+func remediesAreReconciled(t *testing.T, cp *testenv.Environment) {
+	t.Helper()
+	g := NewWithT(t)
+	remedy := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"namespace": instance.Namespace,
+		"thresholdConfigs": []any{map[string]any{
+			"nodeConditionType": "Ready", "nodeConditionStatus": "Unknown", "nodeConditionPeriod": "5m",
+			"remedies": []any{map[string]any{"name": "rack"}},
+		}},
+		"remedyConfigs": []any{map[string]any{"name": "rack", "fence": map[string]any{"profileName": "rack-a"}}},
+	}}}
+	remedy.SetGroupVersionKind(remedyv1.GroupVersion.WithKind("NodeRemedy"))
+	remedy.SetName("compute")
+	g.Expect(cp.API.Create(t.Context(), remedy)).To(Succeed())
+	check := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "compute"}}
+	get := func(o client.Object) func() error {
+		return func() error { return cp.API.Get(t.Context(), client.ObjectKeyFromObject(o), o) }
+	}
+	g.Eventually(get(check)).Should(Succeed())
+	// A change of the check is undone because the manager watches it.
+	check.Spec.EscalatingRemediations[0].Order = 5
+	g.Expect(cp.API.Update(t.Context(), check)).To(Succeed())
+	g.Eventually(func() (int32, error) { return check.Spec.EscalatingRemediations[0].Order, get(check)() }).Should(BeZero())
+	g.Expect(cp.API.Delete(t.Context(), remedy)).To(Succeed())
+	g.Eventually(get(remedy)).Should(MatchError(apierrors.IsNotFound, "it still exists"))
+	g.Expect(get(check)()).To(MatchError(apierrors.IsNotFound, "it still exists"))
 }

@@ -37,6 +37,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	fencingv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/api/v1alpha1"
 	fencing "github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/controller"
+	fencingsetup "github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/setup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/eventqueue"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
@@ -364,25 +365,23 @@ func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
 	return nil
 }
 
-// fences is the controller of NodeFences. Without Cluster API, it fences Nodes of its own cluster.
+// fences are the controllers of fencing. Without Cluster API, they fence Nodes of their own cluster.
 type fences struct {
 	*parts
-	started bool
+	reconcilers fencingsetup.Reconcilers
 }
 
 func (f *fences) setUp(ctx context.Context, clusterAPI bool) error {
 	if err := clusterapi.OwnKinds(f.api, "nodefences", "fenceprofiles"); err != nil {
 		return err
 	}
-	if err := f.connect(ctx, clusterAPI); err != nil || f.started {
+	if err := f.connect(ctx, clusterAPI); err != nil {
 		return err
 	}
-	err := fencing.SetupWithManager(f.mgr, fencing.Options{
+	return f.reconcilers.SetUp(f.mgr, f.api, fencing.Options{
 		Clusters: f.clusters, Events: f.events, Clock: clock.RealClock{}, Observe: f.settings.Mode == settings.Observe,
 		WatchFilter: f.settings.WatchFilter, OwnNodesNamespace: f.settings.OwnNodesNamespace,
 	})
-	f.started = err == nil
-	return err
 }
 
 // leaseHolder reads live which instance leads, because a cache would hide a missing permission.

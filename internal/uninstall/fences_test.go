@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -26,6 +27,9 @@ import (
 
 // nodeFence is the kind of requests of the fencing manager.
 var nodeFence = remediator.NewKind("remedy.cluster.x-k8s.io", "v1alpha1", "NodeFence")
+
+// nodeRemedy is the kind of what checks and templates of fences are generated from.
+var nodeRemedy = remediator.Kind{GroupVersionKind: nodeFence.GroupVersion().WithKind("NodeRemedy"), Plural: "noderemedies", Cluster: true}
 
 const (
 	fenceFinalizer = "remedy.cluster.x-k8s.io/fence"
@@ -206,4 +210,26 @@ func TestFences_NodeOfWorkloadCluster_IsUntainted(t *testing.T) {
 	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("incomplete")))
 	p.Expect(said.String()).To(ContainSubstring("Node %s in Cluster %s/prod: removed the taint", p.namespace, p.namespace))
 	p.untainted(api, node)
+}
+
+// Users have written it, so it stays. Without a manager, its finalizer would stay for ever.
+func TestFences_NodeRemedy_LosesItsFinalizer(t *testing.T) {
+	p := newFixture(t)
+	remedy := nodeRemedy.NewRequest("", p.namespace)
+	remedy.SetFinalizers([]string{"remedy.cluster.x-k8s.io/node-remedy"})
+	p.create(remedy)
+	check := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{
+		Name: p.namespace, Labels: map[string]string{"remedy.cluster.x-k8s.io/node-remedy": p.namespace, "mine": ""},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(remedy, remedy.GroupVersionKind())},
+	}}
+	check.Spec.RemediationTemplate = &remedyv1.NodeTemplateReference{Namespace: p.namespace, TemplateKind: remedyv1.TemplateKind{
+		APIVersion: "remedy.cluster.x-k8s.io/v1alpha1", Kind: "NodeFenceTemplate", Name: "a",
+	}}
+	p.create(check)
+	uninstaller, said := p.uninstaller(false)
+	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())
+	p.Expect(said.String()).To(ContainSubstring("NodeRemedy %s: removed finalizer remedy.cluster.x-k8s.io/node-remedy\n", p.namespace))
+	p.Expect(p.get(remedy).GetFinalizers()).To(BeEmpty())
+	p.Expect(p.get(remedy).GetDeletionTimestamp()).To(BeNil())
+	p.Expect(p.get(check).GetLabels()).To(Equal(map[string]string{"mine": ""}))
 }

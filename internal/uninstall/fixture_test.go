@@ -33,8 +33,10 @@ import (
 // namespaces, and the tests count what is left. workloads is shared: the tests change and count only objects that name this project's API
 // group.
 var (
-	management = testenv.New(testenv.ClusterAPIKinds(), testenv.RemedyKinds, testenv.RemediationKinds(remediator.Metal3, nodeFence))
-	workloads  = testenv.Shared(controlplane.Workload)
+	management = testenv.New(
+		testenv.ClusterAPIKinds(), testenv.RemedyKinds, testenv.RemediationKinds(remediator.Metal3, nodeFence, nodeRemedy),
+	)
+	workloads = testenv.Shared(controlplane.Workload)
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, management, workloads) }

@@ -61,7 +61,7 @@ func TestFencing_Components_AreSeparate(t *testing.T) {
 		crds = append(crds, strings.TrimSuffix(crd.GetName(), ".remedy.cluster.x-k8s.io"))
 		g.Expect(crd.GetLabels()).To(And(HaveKeyWithValue("cluster.x-k8s.io/v1beta2", "v1alpha1"), HaveKey("clusterctl.cluster.x-k8s.io")))
 	}
-	g.Expect(crds).To(ConsistOf("fenceprofiles", "nodefences", "nodefencetemplates"))
+	g.Expect(crds).To(ConsistOf("fenceprofiles", "nodefences", "nodefencetemplates", "noderemedies"))
 }
 
 func TestFencing_Deployment_RunsFencingManager(t *testing.T) {
@@ -118,13 +118,19 @@ func rulesOf(t *testing.T, objects []unstructured.Unstructured, account string) 
 	return rules
 }
 
-// The fencing manager needs kubeconfigs, so it can get Secrets. It lists none, and changes no roles. Of Pods it can only remove them.
+// The fencing manager needs kubeconfigs, so it can get Secrets. It lists none, and changes no roles. Of Pods it can only remove them. It writes
+// what is generated from NodeRemedies, and a check can only be written with permission to create its requests.
 func TestFencing_Permissions_AreExact(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(rulesOf(t, fencingComponents(t), "remedy-fencing-manager")).To(ConsistOf(
-		"ClusterRole: remedy.cluster.x-k8s.io/nodefences get,list,patch,watch",
+		"ClusterRole: remedy.cluster.x-k8s.io/nodefences create,delete,get,list,patch,watch",
 		"ClusterRole: remedy.cluster.x-k8s.io/nodefences/status update",
-		"ClusterRole: remedy.cluster.x-k8s.io/fenceprofiles list",
+		"ClusterRole: remedy.cluster.x-k8s.io/noderemedies get,list,patch,watch",
+		"ClusterRole: remedy.cluster.x-k8s.io/noderemedies/status update",
+		"ClusterRole: remedy.cluster.x-k8s.io/nodehealthchecks create,delete,get,list,patch,watch",
+		"ClusterRole: remedy.cluster.x-k8s.io/nodefencetemplates create,delete,get,list,patch,watch",
+		"ClusterRole: remedy.cluster.x-k8s.io/fenceprofiles create,delete,get,list,patch,watch",
+		"ClusterRole: remedy.cluster.x-k8s.io/fenceprofiles/status update",
 		"ClusterRole: batch/jobs create,delete,get,list,watch",
 		"ClusterRole: pods delete,list",
 		"ClusterRole: pods/eviction create",

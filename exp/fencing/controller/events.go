@@ -95,6 +95,10 @@ func waits(s *fencingv1.NodeFenceStatus) bool {
 // report records events and metrics after the record was written.
 func (r *Reconciler) report(fence *fencingv1.NodeFence, before *fencingv1.NodeFenceStatus, o *observed, now time.Time) {
 	r.Metrics.observe(fence, before, now)
+	if fence.Spec.Mode == fencingv1.CheckDevices {
+		// It changes nothing, and its end is a condition.
+		return
+	}
 	all := transitions(before, fence)
 	if waits(before) && !waits(&fence.Status) && o.node != nil && fencedBefore(fence, o.node, now) {
 		r.Metrics.repeats.WithLabelValues(template(fence)).Inc()

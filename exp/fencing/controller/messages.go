@@ -16,6 +16,7 @@ import (
 	fencingv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/describe"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/lifecycle"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/profile"
 )
 
 // waiting are what a fence waits for, why, and what to do. $ begins a variable of waitMessage.
@@ -25,7 +26,7 @@ var waiting = map[string]string{
 	lifecycle.ReasonObserveMode:      "The manager only observes (--mode=Observe): no fence begins",
 	lifecycle.ReasonTargetUnreadable: "$node cannot be read, so it is not fenced: $detail",
 	lifecycle.ReasonNodeNotFound: "$node does not exist: set the annotation " + remedyv1.NodeNameAnnotation + ", or name the NodeFence " +
-		"after the Node",
+		"after the Node. For the check of a FenceProfile, correct the row",
 	lifecycle.ReasonNodeReady:     "$node is Ready, so it is not switched off",
 	lifecycle.ReasonQueued:        "$node is fenced by another NodeFence (UID $detail); this one is evaluated again after it",
 	lifecycle.ReasonNodeDisrupted: "$node has the taint $detail: an autoscaler deletes it",
@@ -122,7 +123,7 @@ var endings = map[string]string{
 
 // failure is why the fence ended, and what to do.
 func failure(fence *fencingv1.NodeFence) string {
-	s, node := &fence.Status, ""
+	s, node := &fence.Status, fence.Annotations[remedyv1.NodeNameAnnotation]
 	if s.Node != nil {
 		node = s.Node.Name
 	}
@@ -130,6 +131,8 @@ func failure(fence *fencingv1.NodeFence) string {
 	switch {
 	case !found:
 		return s.Reason
+	case s.Reason == lifecycle.ReasonDevicesAnswered && answers(s) == "":
+		message = "No device was asked: the power management has only " + profile.KernelDumpAgent + ", which cannot be asked for the power"
 	case s.Reason == lifecycle.ReasonNodeReady && lifecycle.SwitchedOff(s):
 		message = "Node $node is Ready, and was not proven off"
 	case s.Reason == lifecycle.ReasonRejoined && !lifecycle.SwitchedOff(s):
@@ -152,7 +155,10 @@ func profileOf(s *fencingv1.NodeFenceStatus) string {
 func answers(s *fencingv1.NodeFenceStatus) string {
 	all := make([]string, 0, len(s.Methods))
 	for i := range s.Methods {
-		all = append(all, string(s.Methods[i].Name)+" "+strings.ToUpper(string(s.Methods[i].Power)))
+		// Without a power it was not asked.
+		if s.Methods[i].Power != "" {
+			all = append(all, string(s.Methods[i].Name)+" "+strings.ToUpper(string(s.Methods[i].Power)))
+		}
 	}
 	return list(all)
 }

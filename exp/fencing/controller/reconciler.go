@@ -118,7 +118,7 @@ func (r *Reconciler) step(ctx context.Context, fence *fencingv1.NodeFence) (wake
 		}
 		r.report(fence, &before, o, now)
 	}
-	r.Metrics.setState(key, &fence.Status, out.Why.Reason)
+	r.Metrics.setState(fence, out.Why.Reason)
 	if err := r.perform(ctx, fence, o, out.Effect); err != nil {
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			r.failures.Store(key, line(err))

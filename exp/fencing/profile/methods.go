@@ -58,7 +58,7 @@ func (p *Plan) addMethods(profile *fencingv1.FenceProfile, row *fencingv1.FenceP
 	}
 	used := slices.Concat(p.Isolation, p.Run, slices.Concat(p.Levels...))
 	if len(used) == 0 {
-		return errors.New("there is no method to use: isolation, run and powerManagement are empty")
+		return errors.New("there is no method to use: isolation, run and powerManagement are empty (mode Check does not use run)")
 	}
 	for _, name := range append(used, p.Recovery...) {
 		if err, has := failures[name]; err != nil {

@@ -155,8 +155,10 @@ func choose(name, clusterName string, node Node, profiles []fencingv1.FenceProfi
 	var found, selecting []*fencingv1.FenceProfile
 	for i := range profiles {
 		profile := &profiles[i]
-		// A request that has begun names its profile, and keeps it while it is being deleted.
-		if profile.Spec.ClusterName != clusterName || name != "" && profile.Name != name || name == "" && profile.DeletionTimestamp != nil {
+		// A request that has begun names its profile, and keeps it while it is being deleted. A generated one is only for requests that name it.
+		_, generated := profile.Labels[fencingv1.NodeRemedyLabel]
+		unnamed := name == "" && (generated || profile.DeletionTimestamp != nil)
+		if profile.Spec.ClusterName != clusterName || name != "" && profile.Name != name || unnamed {
 			continue
 		}
 		if rowOf(profile, node.Name) != nil {

@@ -70,6 +70,7 @@ func withProviderID(id string) func(*fenceProfile) {
 
 func TestResolve_Profiles_OneIsChosen(t *testing.T) {
 	everything := func(p *fenceProfile) { p.Spec.NodeSelector = &remedyv1.Selector{} }
+	generated := func(p *fenceProfile) { p.Labels = map[string]string{fencingv1.NodeRemedyLabel: "a"} }
 	for name, row := range map[string]struct {
 		name, cluster string
 		profiles      profiles
@@ -115,6 +116,8 @@ func TestResolve_Profiles_OneIsChosen(t *testing.T) {
 			problem: "FenceProfile c of Cluster prod",
 		},
 		"being deleted":             {cluster: "prod", profiles: profiles{rack("a", deleting), rack("b")}, chosen: "b"},
+		"generated":                 {cluster: "prod", profiles: profiles{rack("a", generated), rack("b")}, chosen: "b"},
+		"generated, by its name":    {cluster: "prod", name: "a", profiles: profiles{rack("a", generated)}, chosen: "a"},
 		"of a fence, while deleted": {cluster: "prod", name: "a", profiles: profiles{rack("a", deleting)}, chosen: "a"},
 		"same provider ID": {
 			cluster: "prod", profiles: profiles{rack("a", withProviderID(worker.ProviderID))},

@@ -79,6 +79,60 @@ type FenceProfileSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	Nodes []FenceProfileNode `json:"nodes,omitempty"`
+
+	// checkInterval is how often the devices of each row are asked for the power of its Node, one row after the other. Of the Nodes that
+	// nodeSelector selects, one is asked. The default is 0s, which asks none. It is at least 10m.
+	// +optional
+	// +kubebuilder:default="0s"
+	// +kubebuilder:validation:XValidation:rule="type(self) != string || duration(self) == duration('0s') || duration(self) >= duration('10m')",message="must be at least 10m, such as 24h, or 0s to ask no device"
+	CheckInterval *remedyv1.Duration `json:"checkInterval,omitempty"`
+}
+
+// FenceProfileStatus is what the devices answered last.
+type FenceProfileStatus struct {
+	// nodes are the Nodes whose devices were checked.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=257
+	Nodes []CheckedNode `json:"nodes,omitempty"`
+}
+
+// CheckedNode is the last check of the devices of a Node.
+type CheckedNode struct {
+	// name is the name of the Node.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// selected is whether the Node has no row, and stands for all Nodes that nodeSelector selects.
+	// +optional
+	Selected bool `json:"selected,omitempty"`
+
+	// checkedAt is when the check ended.
+	// +required
+	CheckedAt metav1.Time `json:"checkedAt"`
+
+	// succeeded is whether every device answered, with a power that can be true.
+	// +optional
+	Succeeded bool `json:"succeeded"`
+
+	// reason is how the check ended: a reason of the condition Succeeded of a NodeFence, or TimedOut.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+
+	// message is what each device answered, or why none was asked, and what to do.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+
+	// unreachable are methods whose device did not answer when it was asked last.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Unreachable []MethodName `json:"unreachable,omitempty"`
 }
 
 // PowerLevel is methods that switch off a Node together, such as its two power supplies.
@@ -216,6 +270,7 @@ type FenceProfileNode struct {
 // FenceProfile is which devices fence which Nodes of one cluster: methods, steps, and a row for each Node.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:path=fenceprofiles,scope=Namespaced,shortName=rfp,categories={remedy,cluster-api}
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterName`,description="The Cluster whose Nodes are fenced; empty for this one"
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="The image with the fence agents"
@@ -227,6 +282,10 @@ type FenceProfile struct {
 	// spec is which devices fence which Nodes.
 	// +required
 	Spec FenceProfileSpec `json:"spec"`
+
+	// status is what the devices answered last.
+	// +optional
+	Status FenceProfileStatus `json:"status,omitempty,omitzero"`
 }
 
 // FenceProfileList is a list of FenceProfiles.

@@ -24,7 +24,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&NodeFence{}, &NodeFenceList{},
 		&NodeFenceTemplate{}, &NodeFenceTemplateList{},
-		&FenceProfile{}, &FenceProfileList{})
+		&FenceProfile{}, &FenceProfileList{},
+		&NodeRemedy{}, &NodeRemedyList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -42,3 +42,11 @@ const (
 	// RemediationPodNameAnnotation on a Node is the NodeFence that fenced it last, as namespace/name.
 	RemediationPodNameAnnotation = "remedy.cluster.x-k8s.io/remediation-podname"
 )
+
+// Names of what is generated from a NodeRemedy.
+const (
+	// NodeRemedyLabel on an object is the name of the NodeRemedy that it is generated from.
+	NodeRemedyLabel = "remedy.cluster.x-k8s.io/node-remedy"
+	// NodeRemedyFinalizer is on a NodeRemedy, and on its FenceProfile, until its check and the fences of the FenceProfile have ended.
+	NodeRemedyFinalizer = "remedy.cluster.x-k8s.io/node-remedy"
+)
