@@ -20,6 +20,28 @@ func TestDocs_Dashboard_IsUpToDate(t *testing.T) {
 	upToDate(t, "../../config/components/grafana-dashboard/remedy.json", string(made)+"\n")
 }
 
+// ofFences are the metrics of the fencing manager. A test of exp/fencing/checks compares them with those that it registers.
+func ofFences() []*family {
+	made := func(name, kind, help string, labels ...string) *family {
+		return &family{name: name, kind: kind, help: help, labels: labels}
+	}
+	return []*family{
+		made("remedy_fences_active", gauge, "Fences that are admitted and have not ended."),
+		made("remedy_fences_failed", gauge, "Fences that have failed, and whose NodeFence is not withdrawn."),
+		made("remedy_fence_blocked", gauge, "Fences that are not admitted, by the reason.", "reason"),
+		made("remedy_fences_total", counter, "Fences that have ended, by template, result and evidence.", "template", "result", "evidence"),
+		made("remedy_fence_step_duration_seconds", histogram, "How long phases of steps of fences took.", "step", "phase"),
+		made("remedy_fence_actions_total", counter, "Actions of devices that have ended.", "profile", "method", "action", "result"),
+		made("remedy_fence_device_reachable", gauge, "1 if the devices of a method answered in the last checks of all Nodes of a FenceProfile, "+
+			"0 if one did not.", "namespace", "profile", "method"),
+		made("remedy_fence_oldest_off_start_time_seconds", gauge, "Time since when a Node is off that was switched off and is not on again, in "+
+			"seconds since 1970, for the oldest one."),
+		made("remedy_fences_left_off_total", counter, "Fences that have ended with a Node that may be off."),
+		made("remedy_fence_repeats_total", counter, "Fences of a Node that was fenced before within repeatPeriod.", "template"),
+		made("remedy_fence_released_pods_total", counter, "Pods that were terminating when a Node was proven off, of releases that have ended."),
+	}
+}
+
 type object = map[string]any
 
 var source = object{"type": "prometheus", "uid": "${datasource}"}
@@ -38,8 +60,9 @@ func dashboard() object {
 			"current": object{"text": "All", "value": "$__all"},
 		})
 	}
-	panels := make([]object, 0, len(families()))
-	for i, f := range families() {
+	all := append(families(), ofFences()...)
+	panels := make([]object, 0, len(all))
+	for i, f := range all {
 		panels = append(panels, f.panel(i))
 	}
 	return object{

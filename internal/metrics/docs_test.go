@@ -59,7 +59,7 @@ const pageAlerts = `
 ## What to alert on
 
 The component [prometheus-rule](operating.md#install-the-monitoring) has these alerts, and another one a Grafana dashboard of
-the metrics above. The name of an alert leads to what to do.
+the metrics above and of [those of fencing](fencing.md#metrics-and-events). The name of an alert leads to what to do.
 
 | alert | expression | for | meaning |
 |---|---|---|---|

@@ -54,6 +54,7 @@ var fenceRows = []row{
 	{base: fenceProfile, name: "secretKeys", patch: method("secretKeys: [a b]"), at: "spec.methods[].secretKeys[]", message: notAParameter},
 	{base: fenceProfile, name: "secretKeys reserved", patch: method("secretKeys: [password_script]"), at: "spec.methods[].secretKeys[]", message: "must not be" + strings.TrimPrefix(reserved, "must be")},
 	{base: fenceProfile, name: "storageClasses", patch: method("storageClasses: ['']"), at: "spec.methods[].storageClasses[]", message: "should be at least 1 chars long"},
+	{base: fenceProfile, name: "a short checkInterval", patch: "{spec: {checkInterval: 9m}}", at: "spec.checkInterval", message: "must be at least 10m, such as 24h, or 0s to ask no device"},
 	{base: fenceProfile, name: "a short timeout", patch: method("timeout: 9s"), at: "spec.methods[].timeout", message: "must be from 10s to 1h"},
 	{base: fenceProfile, name: "a long timeout", patch: method("timeout: 61m"), at: "spec.methods[].timeout", message: "must be from 10s to 1h"},
 	{base: fenceProfile, name: "timeout without a unit", patch: method("timeout: 10"), at: "spec.methods[].timeout", message: notADuration},
