@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing/convert"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/manifests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/medik8s"
 )
 
@@ -21,11 +22,14 @@ func convertCommand(c *connection) *cobra.Command {
 	var files []string
 	var all bool
 	command := &cobra.Command{
-		Use: "convert (-f FILE | --all)", Short: "Convert NodeHealthChecks of medik8s into those of Remedy",
-		Long: "Print NodeHealthChecks of medik8s (remediation.medik8s.io) as manifests of Remedy. What differs or has no counterpart is\n" +
-			"printed on stderr, and as comments in the manifests. The checks have mode: Observe. Nothing is written to the cluster.",
+		Use: "convert (-f FILE | --all)", Short: "Convert checks of medik8s and configurations of the Node remedy document",
+		Long: "Print objects of other projects as manifests of Remedy: NodeHealthChecks of medik8s (remediation.medik8s.io), and the\n" +
+			"Configuration and the ConfigMaps (fence-config-NODE, fence-method-template-NAME) of the Node remedy document. What\n" +
+			"differs or has no counterpart is printed on stderr, and as comments in the manifests. Checks and NodeRemedies have\n" +
+			"mode: Observe. Nothing is written to the cluster.",
 		Example: "  kubectl remedy convert --all > checks.yaml\n" +
 			"  kubectl remedy convert -f nhc.yaml\n" +
+			"  kubectl remedy convert -f configuration.yaml -f configmaps.yaml > fencing.yaml\n" +
 			"  kustomize build . | kubectl remedy convert -f -",
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -37,79 +41,129 @@ func convertCommand(c *connection) *cobra.Command {
 			return noArguments(nil, args)
 		},
 		RunE: func(command *cobra.Command, _ []string) error {
-			found, mapper, err := readMedik8s(command, c, files)
+			var p printer
+			if p.out, p.errOut = command.OutOrStdout(), command.ErrOrStderr(); len(files) > 0 {
+				return p.files(command.InOrStdin(), files)
+			}
+			config, _, err := c.config()
 			if err != nil {
 				return err
 			}
-			return convert(found, mapper, command.OutOrStdout(), command.ErrOrStderr())
+			checks, mapper, err := medik8s.InCluster(command.Context(), config)
+			if err != nil {
+				return err
+			}
+			if len(checks) == 0 {
+				_, _ = fmt.Fprintln(p.errOut, "No NodeHealthChecks of medik8s found")
+			}
+			return p.end(p.checks(checks, mapper))
 		},
 	}
-	command.Flags().StringArrayVarP(&files, "filename", "f", nil, "file with the NodeHealthChecks to convert, or - for stdin; can be repeated")
+	command.Flags().StringArrayVarP(&files, "filename", "f", nil, "file with the objects to convert, or - for stdin; can be repeated")
 	command.Flags().BoolVar(&all, "all", false, "convert all NodeHealthChecks of medik8s in the cluster")
 	return command
 }
 
-// readMedik8s reads the files, or the cluster without any. Only the cluster has a mapper.
-func readMedik8s(command *cobra.Command, c *connection, files []string) ([]unstructured.Unstructured, meta.RESTMapper, error) {
-	if len(files) == 0 {
-		config, _, err := c.config()
-		if err != nil {
-			return nil, nil, err
-		}
-		return medik8s.InCluster(command.Context(), config)
-	}
-	var all []unstructured.Unstructured
-	for _, name := range files {
-		found, others, err := readFile(command.InOrStdin(), name)
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := range others {
-			_, _ = fmt.Fprintf(command.ErrOrStderr(), "%s %s is not converted\n", others[i].GetKind(), others[i].GetName())
-		}
-		all = slices.Concat(all, found)
-	}
-	return all, nil, nil
+// printer prints manifests and notes. An object that cannot be converted does not stop the others.
+type printer struct {
+	out, errOut   io.Writer
+	total, failed int
 }
 
-func readFile(in io.Reader, name string) (checks, others []unstructured.Unstructured, err error) {
-	if name == "-" {
-		return medik8s.Documents(in, "stdin")
-	}
-	file, err := os.Open(name) //nolint:gosec // The user names the file.
-	if err != nil {
-		return nil, nil, errors.Wrap(err, "failed to open the file")
-	}
-	defer func() { _ = file.Close() }()
-	return medik8s.Documents(file, name)
-}
-
-// convert prints the manifests. One that cannot be converted does not stop the others.
-func convert(all []unstructured.Unstructured, mapper meta.RESTMapper, out, errOut io.Writer) error {
-	failed := 0
-	for i := range all {
-		converted, err := medik8s.Convert(&all[i], mapper)
-		if err != nil {
-			failed++
-			_, _ = fmt.Fprintln(errOut, "error: "+err.Error())
-			continue
-		}
-		for _, note := range converted.Notes {
-			_, _ = fmt.Fprintf(errOut, "NodeHealthCheck %s: %s\n", converted.Check.Name, note)
-		}
-		manifest, err := converted.YAML()
+// files converts files. ConfigMaps of one can use those of another.
+func (p *printer) files(in io.Reader, names []string) error {
+	var checks, own []unstructured.Unstructured
+	for _, name := range names {
+		all, err := readFile(in, name)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "---\n%s", manifest); err != nil {
-			return errors.WithStack(err)
+		document, rest := convert.Documents(all)
+		found, others, err := medik8s.Documents(rest)
+		if err != nil {
+			return errors.WithMessage(err, name)
+		}
+		if len(found)+len(document) == 0 {
+			err := errors.Errorf("%s has no NodeHealthCheck of %s", name, medik8s.Kind.Group)
+			if len(others) > 0 {
+				err = errors.WithMessage(medik8s.Expected(others[0].GroupVersionKind()), name)
+			}
+			return errors.Errorf("%s, %s", err, convert.Expected)
+		}
+		for i := range others {
+			_, _ = fmt.Fprintf(p.errOut, "%s %s is not converted\n", others[i].GetKind(), others[i].GetName())
+		}
+		checks, own = append(checks, found...), append(own, document...)
+	}
+	err := p.checks(checks, nil)
+	if err == nil {
+		err = p.document(own)
+	}
+	return p.end(err)
+}
+
+func readFile(in io.Reader, name string) ([]unstructured.Unstructured, error) {
+	if name == "-" {
+		return manifests.Read(in, "stdin")
+	}
+	file, err := os.Open(name) //nolint:gosec // The user names the file.
+	if err != nil {
+		return nil, errors.Wrap(err, "failed to open the file")
+	}
+	defer func() { _ = file.Close() }()
+	return manifests.Read(file, name)
+}
+
+func (p *printer) checks(all []unstructured.Unstructured, mapper meta.RESTMapper) error {
+	p.total += len(all)
+	for i := range all {
+		converted, err := medik8s.Convert(&all[i], mapper)
+		if err != nil {
+			p.fail(err)
+			continue
+		}
+		if err := p.print("NodeHealthCheck "+converted.Check.Name, converted.Notes, converted.YAML); err != nil {
+			return err
 		}
 	}
-	if failed > 0 {
-		return errors.Errorf("%d of %d NodeHealthChecks were not converted", failed, len(all))
+	return nil
+}
+
+// document converts objects of the Node remedy document.
+func (p *printer) document(all []unstructured.Unstructured) error {
+	p.total += len(all)
+	converted, failures := convert.Convert(all)
+	for _, err := range failures {
+		p.fail(err)
 	}
-	if len(all) == 0 {
-		_, _ = fmt.Fprintln(errOut, "No NodeHealthChecks of medik8s found")
+	for _, one := range converted {
+		if err := p.print(one.Kind()+" "+one.Object.GetName(), one.Notes, one.YAML); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func (p *printer) fail(err error) {
+	p.failed++
+	_, _ = fmt.Fprintln(p.errOut, "error: "+err.Error())
+}
+
+func (p *printer) print(name string, notes manifests.Notes, yaml func() ([]byte, error)) error {
+	for _, note := range notes {
+		_, _ = fmt.Fprintf(p.errOut, "%s: %s\n", name, note)
+	}
+	manifest, err := yaml()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.out, "---\n%s", manifest)
+	return errors.WithStack(err)
+}
+
+func (p *printer) end(err error) error {
+	if err == nil && p.failed > 0 {
+		return errors.Errorf("%d of %d objects were not converted", p.failed, p.total)
+	}
+	return err
 }

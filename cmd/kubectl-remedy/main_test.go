@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -118,7 +119,7 @@ func TestRun_Convert_PrintsManifests(t *testing.T) {
 	g.Expect(os.WriteFile(invalid, []byte(noSpec), 0o600)).To(Succeed())
 	var out, errOut bytes.Buffer
 	err := run(t.Context(), []string{"convert", "-f", invalid, "-f", list}, &out, &errOut)
-	g.Expect(err).To(MatchError("1 of 3 NodeHealthChecks were not converted"))
+	g.Expect(err).To(MatchError("1 of 3 objects were not converted"))
 	g.Expect(errOut.String()).To(And(
 		ContainSubstring("error: failed to convert NodeHealthCheck a: it has neither remediationTemplate nor escalatingRemediations"),
 		ContainSubstring("NodeHealthCheck escalating: medik8s rounds maxUnhealthy up and Remedy rounds it down"),
@@ -127,4 +128,45 @@ func TestRun_Convert_PrintsManifests(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(out.String()).To(Equal(string(golden)))
 	g.Expect(run(t.Context(), []string{"convert", "-f", "/nowhere"}, &out, &out)).To(MatchError(ContainSubstring("/nowhere")))
+}
+
+// ConfigMaps of one file use templates of another. Other objects are named, and a file without anything to convert is an error.
+func TestRun_ConvertDocument_PrintsManifests(t *testing.T) {
+	g := NewWithT(t)
+	data := filepath.Join("..", "..", "exp", "fencing", "convert", "testdata")
+	rack, err := os.ReadFile(filepath.Join(data, "rack.yaml"))
+	g.Expect(err).ToNot(HaveOccurred())
+	const first = "- kind: ConfigMap\n  apiVersion: v1\n  metadata:\n    name: fence-method-template-fc\n"
+	configs, templates, found := strings.Cut(string(rack), first)
+	g.Expect(found).To(BeTrue())
+	one, two := filepath.Join(t.TempDir(), "one.yaml"), filepath.Join(t.TempDir(), "two.yaml")
+	g.Expect(os.WriteFile(one, []byte(configs), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(two, []byte("- {kind: ConfigMap, apiVersion: v1, metadata: {name: other}}\n"+
+		first+templates), 0o600)).To(Succeed())
+	var out, errOut bytes.Buffer
+	args := []string{"convert", "-f", one, "-f", two, "-f", filepath.Join(data, "configuration.yaml")}
+	g.Expect(run(t.Context(), args, &out, &errOut)).To(Succeed())
+	golden, err := os.ReadFile(filepath.Join(data, "rack.golden"))
+	g.Expect(err).ToNot(HaveOccurred())
+	configuration, err := os.ReadFile(filepath.Join(data, "configuration.golden"))
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(out.String()).To(Equal(string(configuration) + string(golden)))
+	g.Expect(errOut.String()).To(And(ContainSubstring("ConfigMap other is not converted"),
+		ContainSubstring("NodeRemedy compute: clean-resourece is cleanResources"), ContainSubstring("FenceProfile fence-config: ")))
+
+	g.Expect(os.WriteFile(two, []byte("---\n"), 0o600)).To(Succeed())
+	g.Expect(run(t.Context(), []string{"convert", "-f", two}, &out, &out)).To(MatchError(And(
+		ContainSubstring("two.yaml has no NodeHealthCheck of remediation.medik8s.io, a Configuration of node-remedy/v1alpha"))))
+	g.Expect(os.WriteFile(two, []byte("{kind: ConfigMap, apiVersion: v1, metadata: {name: other}}"), 0o600)).To(Succeed())
+	g.Expect(run(t.Context(), []string{"convert", "-f", two}, &out, &out)).To(MatchError(And(
+		ContainSubstring(`unexpected kind "ConfigMap"`), ContainSubstring("fence-config-NODE"))))
+}
+
+func TestRun_ConvertHelp_FitsTerminal(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	g.Expect(run(t.Context(), []string{"convert", "--help"}, &out, &out)).To(Succeed())
+	_, examples, _ := strings.Cut(out.String(), "Examples:")
+	examples, _, _ = strings.Cut(examples, "Flags:")
+	g.Expect(strings.Split(examples, "\n")).To(HaveEach(WithTransform(func(line string) int { return len(line) }, BeNumerically("<=", 100))))
 }

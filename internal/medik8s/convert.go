@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/manifests"
 )
 
 // Kind is the kind that is converted.
@@ -57,7 +58,7 @@ var known = []string{
 // Converted is a check of Remedy, and what differs from the check of medik8s.
 type Converted struct {
 	Check *remedyv1.NodeHealthCheck
-	Notes []string
+	Notes manifests.Notes
 }
 
 // conversion is one in progress.
@@ -67,12 +68,12 @@ type conversion struct {
 }
 
 func (c *conversion) note(format string, args ...any) {
-	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
+	c.Notes.Add(format, args...)
 }
 
 // Convert converts a check. With a mapper, which may be nil, the plurals of requests are those of the cluster.
 func Convert(check *unstructured.Unstructured, mapper meta.RESTMapper) (*Converted, error) {
-	if err := expected(check.GroupVersionKind()); err != nil {
+	if err := Expected(check.GroupVersionKind()); err != nil {
 		return nil, err
 	}
 	from := spec{}
@@ -103,8 +104,8 @@ func Convert(check *unstructured.Unstructured, mapper meta.RESTMapper) (*Convert
 	return c.Converted, nil
 }
 
-// expected returns an error for another kind.
-func expected(gvk schema.GroupVersionKind) error {
+// Expected returns an error for another kind.
+func Expected(gvk schema.GroupVersionKind) error {
 	switch {
 	case gvk.Group == remedyv1.GroupVersion.Group:
 		return errors.Errorf("the file has a %s of %s, which Remedy reconciles already: expected a NodeHealthCheck of %s",
@@ -153,24 +154,9 @@ func (c *conversion) selector(from *spec) error {
 	if _, err := metav1.LabelSelectorAsSelector(&from.Selector); err != nil {
 		return errors.WithMessage(err, "spec.selector is invalid")
 	}
-	to := &remedyv1.Selector{}
-	c.Check.Spec.Selector = to
+	c.Check.Spec.Selector = manifests.Selector(&from.Selector)
 	if len(from.Selector.MatchLabels)+len(from.Selector.MatchExpressions) == 0 {
 		c.note("spec.selector is empty: it selects every Node, also those of the control plane. Remove selector: {} to select only workers")
-		return nil
-	}
-	for key, value := range from.Selector.MatchLabels {
-		if to.MatchLabels == nil {
-			to.MatchLabels = map[string]remedyv1.LabelValue{}
-		}
-		to.MatchLabels[key] = remedyv1.LabelValue(value)
-	}
-	for _, r := range from.Selector.MatchExpressions {
-		requirement := remedyv1.SelectorRequirement{Key: r.Key, Operator: r.Operator}
-		for _, value := range r.Values {
-			requirement.Values = append(requirement.Values, remedyv1.LabelValue(value))
-		}
-		to.MatchExpressions = append(to.MatchExpressions, requirement)
 	}
 	return nil
 }

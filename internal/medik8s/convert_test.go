@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/manifests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/medik8s"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/testenv"
@@ -38,7 +39,7 @@ func manifest(spec string) string {
 
 func convert(t *testing.T, text string) (*medik8s.Converted, error) {
 	t.Helper()
-	all, _, err := medik8s.Documents(strings.NewReader(text), "nhc.yaml")
+	all, err := manifests.Read(strings.NewReader(text), "nhc.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +147,6 @@ func TestConvert_Invalid_IsAnError(t *testing.T) {
 	for name, test := range map[string]struct{ text, says string }{
 		"another kind":    {other, `unexpected kind "Deployment" of apiVersion "apps/v1": expected a NodeHealthCheck of remediation.medik8s.io`},
 		"Remedy's":        {own, "which Remedy reconciles already: expected a NodeHealthCheck of remediation.medik8s.io"},
-		"empty file":      {"---\n", "nhc.yaml has no NodeHealthCheck of remediation.medik8s.io"},
 		"no manifest":     {"- a\n", "it is not a manifest"},
 		"no template":     {manifest("minHealthy: 1"), "neither remediationTemplate nor escalatingRemediations"},
 		"two limits":      {manifest("minHealthy: 1\nmaxUnhealthy: 1\n" + template), "keep one of them"},
@@ -181,12 +181,17 @@ func TestYAML_LineBreaks_StayInComments(t *testing.T) {
 func TestDocuments_OtherObjects_AreReturnedApart(t *testing.T) {
 	g := NewWithT(t)
 	const other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"
-	checks, others, err := medik8s.Documents(strings.NewReader(other+"---\n"+manifest("minHealthy: 1")+"---\n"+other), "all.yaml")
+	documents := func(text string) (checks, others []unstructured.Unstructured, err error) {
+		all, err := manifests.Read(strings.NewReader(text), "all.yaml")
+		g.Expect(err).ToNot(HaveOccurred())
+		return medik8s.Documents(all)
+	}
+	checks, others, err := documents(other + "---\n" + manifest("minHealthy: 1") + "---\n" + other)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(checks).To(ConsistOf(HaveField("GetName()", "sample")))
 	g.Expect(others).To(HaveLen(2))
 	misspelled := strings.ReplaceAll(manifest("minHealthy: 1"), "medik8s", "medik8")
-	_, _, err = medik8s.Documents(strings.NewReader(manifest("minHealthy: 1")+"---\n"+misspelled), "all.yaml")
+	_, _, err = documents(manifest("minHealthy: 1") + "---\n" + misspelled)
 	g.Expect(err).To(MatchError(ContainSubstring("unexpected kind")))
 }
 
@@ -196,7 +201,7 @@ func TestConvert_List_MatchesGolden(t *testing.T) {
 	file, err := os.Open("testdata/list.yaml")
 	g.Expect(err).ToNot(HaveOccurred())
 	defer func() { g.Expect(file.Close()).To(Succeed()) }()
-	all, _, err := medik8s.Documents(file, "list.yaml")
+	all, err := manifests.Read(file, "list.yaml")
 	g.Expect(err).ToNot(HaveOccurred())
 	var text string
 	for i := range all {
@@ -226,7 +231,7 @@ func TestInCluster_Checks_AreRead(t *testing.T) {
 	policies := remediator.NewKind("policies.invalid", "v1alpha1", "NodePolicy")
 	checks.Cluster, policies.Plural = true, "nodepolicies"
 	g.Expect(cluster.InstallCRDObjects(checks.RequestCRD(), policies.RequestCRD())).To(Succeed())
-	all, _, err := medik8s.Documents(strings.NewReader(manifest("minHealthy: 1\nremediationTemplate: "+
+	all, err := manifests.Read(strings.NewReader(manifest("minHealthy: 1\nremediationTemplate: "+
 		"{apiVersion: policies.invalid/v1alpha1, kind: NodePolicyTemplate, name: a, namespace: b}")), "nhc.yaml")
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(cluster.API.Create(t.Context(), &all[0])).To(Succeed())
