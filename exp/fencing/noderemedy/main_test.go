@@ -60,6 +60,8 @@ type fixture struct {
 	kills, writes int
 	// forbidden is a kind that the API server rejects.
 	forbidden string
+	// meanwhile happens once, between the reads and the first write of a reconcile.
+	meanwhile func()
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -84,6 +86,10 @@ func newFixture(t *testing.T) *fixture {
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if content, is := o.(client.Object); is && content.GetObjectKind().GroupVersionKind().Kind == f.forbidden {
 				return apierrors.NewForbidden(remedyv1.GroupVersion.WithResource("x").GroupResource(), content.GetName(), errKilled)
+			}
+			if meanwhile := f.meanwhile; meanwhile != nil {
+				f.meanwhile = nil
+				meanwhile()
 			}
 			err := c.Apply(ctx, o, options...)
 			if applied := (&client.ApplyOptions{}); len(applied.ApplyOptions(options).DryRun) > 0 {

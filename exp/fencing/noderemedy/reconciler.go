@@ -172,11 +172,12 @@ func (r *Reconciler) apply(
 	}
 	for _, options := range [][]client.ApplyOption{{fieldOwner, client.DryRunAll}, {fieldOwner}} {
 		for _, content := range contents {
+			with := slices.Clone(options)
 			// An object of this name that was created meanwhile is not changed: it conflicts.
 			if content.GetUID() != "" {
-				options = append(slices.Clone(options), client.ForceOwnership)
+				with = append(with, client.ForceOwnership)
 			}
-			err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(content.DeepCopy()), options...)
+			err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(content.DeepCopy()), with...)
 			err = errors.Wrapf(err, "failed to apply %s %s", content.GetKind(), content.GetName())
 			if isRejection(err) {
 				return "", []Problem{{Reason: ReasonNotApplied, Message: err.Error()}}, nil

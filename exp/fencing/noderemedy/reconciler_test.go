@@ -132,6 +132,26 @@ func TestNodeRemedy_ForeignObject_IsNotChanged(t *testing.T) {
 	f.Expect(check.DeletionTimestamp).To(BeNil())
 }
 
+// Objects that exist are applied by force, and the new one between them is not.
+func TestNodeRemedy_ForeignObjectMeanwhile_IsNotChanged(t *testing.T) {
+	f := newFixture(t)
+	r := f.create()
+	f.reconcile(r)
+	f.edit(r, func(r *fencingv1.NodeRemedy) {
+		r.Spec.ThresholdConfigs[1].Remedies = append(r.Spec.ThresholdConfigs[1].Remedies, fencingv1.RemedyUse{Name: "repair"})
+	})
+	foreign := &fencingv1.NodeFenceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: r.Name + "-diskpressure-true-repair"}}
+	foreign.Spec.Template.Spec.ProfileName = "foreign"
+	f.meanwhile = func() { f.Expect(f.api.Create(t.Context(), foreign)).To(Succeed()) }
+	f.reconcile(r)
+	f.Expect(f.meanwhile).To(BeNil())
+	f.Expect(f.api.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
+	f.Expect(foreign.Spec.Template.Spec.ProfileName).To(Equal("foreign"))
+	f.Expect(foreign.OwnerReferences).To(BeEmpty())
+	f.reconcile(r)
+	f.Expect(valid(r)).To(HavePrefix("False NameConflict: NodeFenceTemplate " + f.namespace + "/" + foreign.Name))
+}
+
 func TestNodeRemedy_Rejected_IsReported(t *testing.T) {
 	f := newFixture(t)
 	policiesWork(f)
